@@ -2,9 +2,13 @@
 // to compile.
 #include "cli/arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "ac_advisor/model/error.hpp"
@@ -90,6 +94,27 @@ std::string option_of(const std::string& word) {
   return word.substr(0, word.find('='));
 }
 
+/// "True", "false", "1": the words of the tools' parsers for a switch; none of them is a MODEL.
+std::optional<bool> truth_of(std::string_view word) {
+  std::string lower(word);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower == "true" || lower == "yes" || lower == "on") return true;
+  if (lower == "false" || lower == "no" || lower == "off") return false;
+  return std::nullopt;
+}
+
+/// Of a switch of another tool's that was told `told`, our option's value.
+std::string_view value_of(const options::Elsewhere& word, const std::string& name,
+                          const std::string& told) {
+  const std::optional<bool> on = told == "1"   ? std::optional(true)
+                                 : told == "0" ? std::optional(false)
+                                               : truth_of(told);
+  if (on && *on) return word.value;
+  if (on && !word.off.empty()) return word.off;
+  throw UserError(fmt::format("{}={}: it stands for {} {} here; leave it out, or give {} itself",
+                              name, told, word.here, word.value, word.here));
+}
+
 /// Other tools' words for an option, and underscores, as ours: "--batch-size 8" is "--batch 8".
 std::vector<std::string> in_our_words(const CLI::App& app, std::vector<std::string> words) {
   const std::vector<std::string> known = option_names(app);
@@ -109,7 +134,10 @@ std::vector<std::string> in_our_words(const CLI::App& app, std::vector<std::stri
     if (word->here.empty()) throw UserError(name + ": " + std::string(word->way_out));
     words[i] = word->here;
     if (!word->value.empty()) {
-      words[i] += "=" + std::string(word->value);
+      const bool next = rest.empty() && i + 1 < words.size() && truth_of(words[i + 1]);
+      const std::string told = next ? words[i + 1] : rest.empty() ? "true" : rest.substr(1);
+      words[i] += "=" + std::string(value_of(*word, name, told));
+      if (next) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     } else if (!word->before.empty()) {
       // Its value is the next word where it is not in this one.
       if (rest.empty() && i + 1 == words.size())
@@ -153,7 +181,11 @@ void check_operands(const Arguments& a) {
   const Operands& o = command.operands;
   if (!o.lacks.empty() && a.solve != "model" &&
       a.positional.size() < (o.count == any_number || o.one_suffices ? 1 : o.count))
-    throw UserError(a.command + " needs " + std::string(o.lacks));
+    throw UserError(
+        a.command + " needs " + std::string(o.lacks) +
+        (o.metavar == "MODEL" && !a.model.empty()
+             ? "; MODEL stands without an option: ac-advisor " + a.command + " " + a.model
+             : ""));
   std::error_code none;
   if (o.files && !a.runs_program && a.positional.front() != "-" &&
       !std::filesystem::exists(a.positional.front(), none))

@@ -12,10 +12,9 @@ namespace {
 
 constexpr Operands model_operand = {
     1, "MODEL",
-    "a config.json (- for standard input), a folder that has one, the name of a sample, or "
-    "org/name "
-    "in Hugging Face's local cache",
-    "MODEL: a config.json, a folder that has one, the name of a sample (see ac-advisor models), or "
+    "a config.json (- for standard input), a folder that has one, a built-in name (see ac-advisor "
+    "models), or org/name in Hugging Face's local cache",
+    "MODEL: a config.json, a folder that has one, a built-in name (see ac-advisor models), or "
     "org/name in Hugging Face's local cache",
     "one MODEL"};
 constexpr Operands no_operands = {};
@@ -143,8 +142,14 @@ constexpr CommandRow table[] = {
     {"calibrate", "measure this machine's ops and write a device file for --gpu",
      "ac-advisor calibrate --quick --output here.json", no_operands, false, true, run_calibrate,
      true},
-    {"models", "list built-in sample models", "ac-advisor models", no_operands, false, false,
-     [](const Arguments&) { return Result{run_models()}; }},
+    {"models",
+     "list built-in models: samples, and ids of Hugging Face's Hub",
+     "ac-advisor models qwen3",
+     {1, "WORD", "those whose names have it, each on a line of its own with its parameters", "",
+      "one WORD"},
+     false,
+     false,
+     text_of<run_models>},
     {"frameworks", "list the training loops that --framework knows, and what each assumes",
      "ac-advisor frameworks", no_operands, false, false,
      [](const Arguments&) { return Result{run_frameworks()}; }},

@@ -39,7 +39,7 @@ void run_trace(const Arguments& arguments);
 /// Until it is ended; a result there is none.
 [[nodiscard]] std::string run_serve(const Arguments& arguments);
 [[nodiscard]] std::string run_generate(const Arguments& arguments);
-[[nodiscard]] std::string run_models();
+[[nodiscard]] std::string run_models(const Arguments& arguments);
 [[nodiscard]] std::string run_devices();
 [[nodiscard]] std::string run_frameworks();
 

@@ -1,9 +1,6 @@
 #include "ac_advisor/advise/export.hpp"
 
-#include <algorithm>
 #include <cstdio>
-#include <iterator>
-#include <string_view>
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
@@ -14,13 +11,11 @@ namespace ac_advisor::cli {
 // The text alone is the result, so that it can be a file of the framework's (JSON has no comments);
 // the version and the notes are messages.
 std::string run_export(const Arguments& a) {
-  // Trainer's arguments: what hf exports, with that framework's preset.
-  static constexpr std::string_view trainers[] = {"hf-trainer", "trl", "liger"};
-  const bool of_trainer =
-      std::find(std::begin(trainers), std::end(trainers), a.target) != std::end(trainers);
-  const std::string target = of_trainer ? "hf" : a.target;
+  const std::string target = advise::export_target_of(a.target);
   OptionList options = a.options;
-  if (of_trainer && !given(options, "--framework")) options.emplace_back("--framework", a.target);
+  // Trainer's arguments: what hf exports, with that framework's preset.
+  if (target != a.target && !given(options, "--framework"))
+    options.emplace_back("--framework", a.target);
   if (a.format != "table")
     throw UserError("export --format " + a.format +
                     ": the text is the framework's own; leave --format out");

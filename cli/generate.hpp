@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 /// Texts made from the tables of commands and options.
 namespace ac_advisor::cli {
@@ -16,5 +18,7 @@ namespace ac_advisor::cli {
 [[nodiscard]] std::string options_schema();
 /// The page that plans in a browser, as one file. Throws UserError where it was not built.
 [[nodiscard]] std::string planner_page();
+/// What `ac-advisor generate` takes: bash, zsh, …
+[[nodiscard]] std::vector<std::string_view> generated_names();
 
 }  // namespace ac_advisor::cli

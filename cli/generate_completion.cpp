@@ -33,6 +33,9 @@ std::string command_names() {
   return text;
 }
 
+/// What prints the names of built-in models.
+constexpr std::string_view model_words = "ac-advisor models '' 2>/dev/null | awk '{ print $1 }'";
+
 /// For text between single quotes of a shell.
 std::string single_quoted(std::string_view text) {
   std::string out;
@@ -87,9 +90,13 @@ std::string bash_completion() {
                (option.off.empty() ? "" : " " + std::string(option.off));
     text += "    " + std::string(command.name) + ") options=\"" + names + "\"";
     if (command.operands.metavar == "MODEL")
-      text += "; words=\"$(ac-advisor models 2>/dev/null | awk '{ print $1 }')\"";
+      text += "; words=\"$(" + std::string(model_words) + ")\"";
     if (command.name == "help") text += "; words=\"" + command_names() + "\"";
-    if (command.name == "generate") text += "; words=\"bash zsh fish man schema page\"";
+    if (command.name == "generate") {
+      text += "; words=\"";
+      for (const std::string_view name : generated_names()) text += std::string(name) + " ";
+      text.back() = '"';
+    }
     text += ";;\n";
   }
   return text +
@@ -128,10 +135,18 @@ std::string zsh_completion() {
       text += "'";
     }
     if (command.operands.count > 0)
-      text += " \\\n        '*:" + std::string(command.operands.metavar) + ":_files'";
+      text += " \\\n        '*:" + std::string(command.operands.metavar) +
+              (command.operands.metavar == "MODEL" ? ":_ac_advisor_models'" : ":_files'");
     text += "\n      ;;\n";
   }
-  return text + "  esac\n}\n_ac_advisor \"$@\"\n";
+  return text +
+         "  esac\n}\n"
+         "_ac_advisor_models() {\n"
+         "  compadd -- ${(f)\"$(" +
+         std::string(model_words) +
+         ")\"}\n"
+         "  _files\n}\n"
+         "_ac_advisor \"$@\"\n";
 }
 
 std::string fish_completion() {
@@ -139,6 +154,11 @@ std::string fish_completion() {
   for (const CommandRow& command : command_table())
     text += "complete -c ac-advisor -n __fish_use_subcommand -a " + std::string(command.name) +
             " -d '" + single_quoted(command.text) + "'\n";
+  for (const CommandRow& command : command_table())
+    if (command.operands.metavar == "MODEL")
+      text += "complete -c ac-advisor -n '__fish_seen_subcommand_from " +
+              std::string(command.name) + "' -a \"(" +
+              std::string("ac-advisor models '' 2>/dev/null | string match -r '^\\S+'") + ")\"\n";
   for (const CommandRow& command : command_table())
     for (const ShownOption& option : shown_options(command)) {
       text += "complete -c ac-advisor -n '__fish_seen_subcommand_from " +

@@ -22,7 +22,9 @@ std::string cell(std::string_view text) {
 std::string option_row(const ShownOption& option) {
   std::string name = "`" + std::string(option.name);
   if (!option.metavar.empty()) name += " " + std::string(option.metavar);
-  return "| " + cell(name + "`") + " | " + cell(option.help) + " |\n";
+  name += '`';
+  if (!option.off.empty()) name += ", `" + std::string(option.off) + "`";
+  return "| " + cell(name) + " | " + cell(option.help) + " |\n";
 }
 
 constexpr const char* table_head = "\n| option | |\n|---|---|\n";

@@ -1,18 +1,78 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "cli/commands.hpp"
+#include "model/hub_models.hpp"
+#include "model/letters.hpp"
 #include "model/options_preset.hpp"
 
 namespace ac_advisor::cli {
 
-std::string run_models() {
+namespace {
+
+constexpr std::size_t columns = 80;
+
+std::string line_of(const std::string& name, std::size_t width) {
+  return fmt::format("{:{}} {:>15} parameters\n", name, width,
+                     model::parameter_count(model::load_model(name)));
+}
+
+/// The ids of an organization without its name, as many on a line as fit.
+std::string ids_by_organization() {
+  std::map<std::string, std::vector<std::string>> all;
+  for (const std::string& id : model::hub_names()) {
+    const std::size_t slash = id.find('/');
+    all[slash == std::string::npos ? "" : id.substr(0, slash + 1)].push_back(id.substr(slash + 1));
+  }
   std::string text;
-  for (const std::string& name : model::sample_names())
-    text += fmt::format("{:18} {:>15} parameters\n", name,
-                        model::parameter_count(model::load_model(name)));
+  for (const auto& [organization, names] : all) {
+    std::string line = organization;
+    for (const std::string& name : names) {
+      if (!line.empty() && line.size() + 1 + name.size() > columns) {
+        text += line + "\n";
+        line = " ";
+      }
+      line += (line.empty() ? "" : " ") + name;
+    }
+    text += line + "\n";
+  }
   return text;
+}
+
+std::string models_with(const std::string& word) {
+  std::vector<std::string> found;
+  std::size_t width = 0;
+  for (const auto& names : {model::sample_names(), model::hub_names()})
+    for (const std::string& name : names)
+      if (model::lower(name).find(model::lower(word)) != std::string::npos) {
+        found.push_back(name);
+        width = std::max(width, name.size());
+      }
+  if (found.empty())
+    throw UserError("models " + word +
+                    ": no built-in model has this in its name; ac-advisor "
+                    "models lists them all");
+  std::string text;
+  for (const std::string& name : found) text += line_of(name, width);
+  return text;
+}
+
+}  // namespace
+
+std::string run_models(const Arguments& a) {
+  if (!a.positional.empty()) return models_with(a.positional[0]);
+  std::string text = "samples\n";
+  for (const std::string& name : model::sample_names()) text += line_of(name, 18);
+  return text +
+         "\nids of Hugging Face's Hub whose dimensions are built in, by organization\n"
+         "(ac-advisor models WORD: their parameters)\n" +
+         ids_by_organization();
 }
 
 std::string run_frameworks() {

@@ -4,6 +4,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "model/hub_models.hpp"
 
 namespace ac_advisor::cli {
 
@@ -41,6 +42,8 @@ void tell_warnings(const model::ModelSpec& model, const StepConfig& config) {
     std::fprintf(stderr, "ac-advisor: warning: %s\n", warning.c_str());
   if (model.reading.as)
     std::fprintf(stderr, "ac-advisor: note: %s\n", model::reading_note(model).c_str());
+  if (const std::string note = model::built_in_note(model); !note.empty())
+    std::fprintf(stderr, "ac-advisor: note: %s\n", note.c_str());
 }
 
 }  // namespace ac_advisor::cli

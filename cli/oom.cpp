@@ -45,8 +45,9 @@ std::string run_oom(const Arguments& a) {
   if (has_model && file == "-" && a.positional[1] == "-")
     throw UserError("oom - -: standard input is the error's text or the model, not both");
   const std::string text = log_text(file);
-  const std::vector<oom::Error> errors = oom::read_errors(text);
-  if (errors.empty() && oom::cache_flushes(text) == 0)
+  std::vector<oom::Error> errors = oom::read_errors(text);
+  const std::int64_t flushes = oom::cache_flushes(text);
+  if (errors.empty() && flushes == 0)
     throw UserError((file == "-" ? std::string("standard input") : file) +
                     ": has no out-of-memory error; what PyTorch writes begins like "
                     "\"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\"");
@@ -56,13 +57,13 @@ std::string run_oom(const Arguments& a) {
     OptionList options = a.options;
     const std::string device = oom::device_of(errors);
     if (!given(options, "--gpu") && !device.empty()) options.emplace_back("--gpu", device);
-    explanation = oom::explain(text, model, resolve(model, options).config, options);
+    explanation = oom::explain(std::move(errors), flushes, model, resolve(model, options));
     if (!given(options, "--gpu"))
       explanation.planned->profile.warnings.push_back(
           "no device that is known has the memory that the text tells: planned on " +
           explanation.planned->profile.device_name + "; give --gpu");
   } else {
-    explanation = oom::explain(text);
+    explanation = oom::explain(std::move(errors), flushes);
   }
   if (a.format == "json") return reports::json(explanation);
   return reports::table(explanation, terminal_style(a.output, a.rows));

@@ -34,8 +34,8 @@ std::string run_plan(const Arguments& a) {
   const reports::Style style = terminal_style(a.output, a.rows);
   std::string text = render(planned, a.format, style);
   if (a.format == "table" && !planned.fit.fits)
-    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, a.options), false,
-                                         style);
+    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, resolved.options),
+                                         false, style);
   return text;
 }
 

@@ -17,8 +17,15 @@ std::string rendered(const Value& value, const Arguments& a) {
   return render(value, a.format, terminal_style(a.output, a.rows));
 }
 
-/// The plan to lay beside: what `plan --format json` wrote, or one that is made of the options.
-std::optional<std::pair<std::string, profile::Profile>> plan_of(const Arguments& a) {
+/// The plan to lay beside.
+struct Beside {
+  std::string words;  ///< the file, or MODEL and the options as they were typed
+  profile::Profile profile;
+  std::optional<OptionList> options;  ///< that give it; absent: it was read from a file
+};
+
+/// What `plan --format json` wrote, or one that is made of the options.
+std::optional<Beside> plan_of(const Arguments& a) {
   if (!a.against.empty() && !a.model.empty())
     throw UserError("snapshot: --against or --model, one at a time");
   if (a.model.empty() && (!a.options.empty() || !a.as.empty()))
@@ -30,14 +37,16 @@ std::optional<std::pair<std::string, profile::Profile>> plan_of(const Arguments&
     if (!plan.has("model"))
       throw UserError("--against " + a.against +
                       ": has no model and configuration; give what plan --format json wrote");
-    return std::pair(a.against, std::move(plan));
+    return Beside{a.against, std::move(plan), std::nullopt};
   }
   if (a.model.empty()) return std::nullopt;
   const model::ModelSpec model = model::load_model(a.model, a.as);
   std::string words = a.model;
   for (const auto& [name, value] : a.options)
     words += " " + name + (value.empty() ? "" : " " + value);
-  return std::pair(words, advise::plan(model, resolve(model, a.options)));
+  advise::Resolved resolved = resolve(model, a.options);
+  profile::Profile planned = advise::plan(model, resolved);
+  return Beside{words, std::move(planned), std::move(resolved.options)};
 }
 
 constexpr const char* with_model =
@@ -45,17 +54,16 @@ constexpr const char* with_model =
 
 /// Where the snapshot or the plan beside it is out of memory: the changes that `plan` would end
 /// with, each of which also spares what the refused requests lacked.
-std::string changes_of(const Arguments& a, const profile::Profile& planned,
+std::string changes_of(const Arguments& a, const Beside& plan,
                        const std::vector<snapshot::OutOfMemory>& refused) {
+  const profile::Profile& planned = plan.profile;
   if (refused.empty() && planned.fit.fits) return "";
   std::int64_t less = 0;
   if (planned.fit.fits)
     for (const snapshot::OutOfMemory& o : refused)
       less = std::max(less, o.requested - o.would_have_fitted_expandable);
-  std::optional<OptionList> by_hand;
-  if (!a.model.empty()) by_hand = a.options;
   return "\n" +
-         reports::changes_text(advise::changes_that_fit(planned.model, planned, by_hand, less),
+         reports::changes_text(advise::changes_that_fit(planned.model, planned, plan.options, less),
                                planned.fit.fits, terminal_style(a.output, a.rows));
 }
 
@@ -75,8 +83,8 @@ std::string run_snapshot(const Arguments& a) {
   if (!plan)
     return rendered(analysis, a) + (a.format == "table" && !refused.empty() ? with_model : "");
   const std::string text =
-      rendered(snapshot::against(std::move(analysis), plan->second, plan->first), a);
-  return a.format == "table" ? text + changes_of(a, plan->second, refused) : text;
+      rendered(snapshot::against(std::move(analysis), plan->profile, plan->words), a);
+  return a.format == "table" ? text + changes_of(a, *plan, refused) : text;
 }
 
 }  // namespace ac_advisor::cli

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
@@ -16,27 +16,6 @@
 
 namespace ac_advisor::cli {
 namespace {
-
-/// MODEL of a training file: as it stands there, beside the file, or a sample of that name's last
-/// part.
-std::string model_of(const Arguments& a, const intake::Training& training) {
-  if (!a.model.empty()) return a.model;
-  const std::string advice = "; give --model with its config.json, its folder or a sample's name";
-  if (training.model.empty())
-    throw UserError(
-        fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
-  const std::filesystem::path beside =
-      std::filesystem::path(training.path).parent_path() / training.model;
-  std::error_code error;
-  if (std::filesystem::exists(beside, error)) return beside.string();
-  try {
-    static_cast<void>(model::find_config(training.model));
-  } catch (const UserError& why) {
-    throw UserError(
-        fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));
-  }
-  return training.model;
-}
 
 nlohmann::ordered_json as_json(const intake::Training& t) {
   nlohmann::ordered_json json = {
@@ -55,25 +34,40 @@ nlohmann::ordered_json as_json(const intake::Training& t) {
   return json;
 }
 
+/// Where MODEL stands among a command's operands; none: it has no such.
+std::optional<std::size_t> place_of_model(const CommandRow& command) {
+  if (command.operands.metavar == "MODEL") return 0;
+  if (command.name == "oom") return 1;  // behind the log
+  return std::nullopt;
+}
+
+/// A file's bytes are whatever they are: what is not UTF-8 is replaced.
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 Arguments with_training(Arguments a) {
   const CommandRow* command = find_command(a.command);
-  if (command == nullptr || command->operands.metavar != "MODEL") return a;
-  const bool file =
-      !a.positional.empty() && (intake::is_training_file(a.positional[0]) || !a.tool.empty());
+  const auto place = command != nullptr ? place_of_model(*command) : std::nullopt;
+  if (!place) return a;
+  const bool file = a.positional.size() > *place &&
+                    (intake::is_training_file(a.positional[*place]) || !a.tool.empty());
   if (!file) {
     for (const auto& [given, option] : {std::pair{a.mapping, "--mapping"},
+                                        {!a.tool.empty(), "--tool"},
                                         {!a.ignore.empty(), "--ignore"},
                                         {!a.model.empty(), "--model"}})
       if (given)
         throw UserError(fmt::format(
-            "{} is of a training file; MODEL is none (a name that ends in .yaml)", option));
+            "{} is of a training file; MODEL is none (a name that ends in .yaml or .toml)",
+            option));
     return a;
   }
-  a.training = intake::read_training({a.positional[0], a.tool, a.options, a.ignore});
+  a.training = intake::read_training({a.positional[*place], a.tool, a.options, a.ignore});
   if (a.mapping) return a;
-  a.positional[0] = model_of(a, *a.training);
+  a.positional[*place] = a.model.empty() ? advise::training_model(*a.training) : a.model;
   OptionList options = a.training->options;
   options.insert(options.end(), a.options.begin(), a.options.end());
   a.options = std::move(options);
@@ -92,7 +86,7 @@ Result tell_training(const Arguments& a, Result result) {
   if (a.format == "json" && result.text.starts_with("{")) {
     auto json = nlohmann::ordered_json::parse(result.text);
     json["training"] = as_json(*a.training);
-    result.text = json.dump(2) + "\n";
+    result.text = text_of(json);
   } else if (a.format == "table" && a.command == "plan") {
     result.text += "\n" + mapping_of(a);
   }
@@ -101,7 +95,11 @@ Result tell_training(const Arguments& a, Result result) {
 
 std::string mapping_of(const Arguments& a) {
   if (!a.training)
-    throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
+    throw UserError(
+        "explain --mapping: MODEL is no training file (a name that ends in .yaml or .toml)");
+  if (a.format == "json") return text_of(as_json(*a.training));
+  if (a.format != "table")
+    throw UserError("explain --mapping --format " + a.format + ": it writes table or json");
   return reports::table(*a.training, terminal_style(a.output, a.rows));
 }
 

@@ -12,7 +12,8 @@ namespace ac_advisor::cli {
 [[nodiscard]] Arguments with_training(Arguments arguments);
 /// The result with what the file's keys became: a table after plan's, "training" in JSON.
 [[nodiscard]] Result tell_training(const Arguments& arguments, Result result);
-/// explain FILE --mapping.
+/// explain FILE --mapping: a table, or the "training" of plan's JSON alone. Throws UserError for
+/// other formats.
 [[nodiscard]] std::string mapping_of(const Arguments& arguments);
 
 }  // namespace ac_advisor::cli

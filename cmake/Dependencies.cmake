@@ -22,6 +22,9 @@ mark_as_advanced(AC_ADVISOR_LIBEVENT_INCLUDE AC_ADVISOR_LIBEVENT_EXTRA AC_ADVISO
 find_path(AC_ADVISOR_YAML_INCLUDE yaml-cpp/yaml.h)
 find_library(AC_ADVISOR_YAML_LIBRARY NAMES libyaml-cpp.a yaml-cpp)
 mark_as_advanced(AC_ADVISOR_YAML_INCLUDE AC_ADVISOR_YAML_LIBRARY)
+# Optional: without it those in TOML are. Its headers are all that is needed.
+find_path(AC_ADVISOR_TOML_INCLUDE toml++/toml.h)
+mark_as_advanced(AC_ADVISOR_TOML_INCLUDE)
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

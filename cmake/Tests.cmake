@@ -20,6 +20,7 @@ inline constexpr std::string_view trainer = \"$<IF:$<TARGET_EXISTS:ac-trainer>,$
 inline constexpr std::string_view trainer_cuda = \"$<IF:$<TARGET_EXISTS:ac-trainer-cuda>,${PROJECT_BINARY_DIR}/ac-trainer-cuda,>\";
 inline constexpr bool has_zstd = $<BOOL:${AC_ADVISOR_HAS_ZSTD}>;
 inline constexpr bool has_yaml = $<BOOL:${AC_ADVISOR_HAS_YAML}>;
+inline constexpr bool has_toml = $<BOOL:${AC_ADVISOR_HAS_TOML}>;
 inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
 
 }  // namespace ac_advisor::test

@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ac_advisor;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const oom::Explanation e = oom::explain(text);
+  const oom::Explanation e = oom::explain(oom::read_errors(text), oom::cache_flushes(text));
   for (const oom::Finding& f : e.findings) {
     if (f.error.requested && f.error.requested->bytes < 0) __builtin_trap();
     if (f.missing < 0 || f.error.times < 1) __builtin_trap();

@@ -121,12 +121,6 @@ std::string milliseconds(double seconds) {
   return ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms);
 }
 
-std::string grouped(std::int64_t n) {
-  std::string digits = std::to_string(n < 0 ? -n : n);
-  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
-  return n < 0 ? "-" + digits : digits;
-}
-
 std::string bold(const std::string& text, bool color) {
   if (!color) return text;
   const bool newline = !text.empty() && text.back() == '\n';

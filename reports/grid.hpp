@@ -4,7 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "model/grouped.hpp"
+
 namespace ac_advisor::reports {
+
+using model::grouped;
 
 /// A table of text: the first column flush left, the others flush right, columns two spaces apart.
 class Grid {
@@ -30,8 +34,6 @@ class Grid {
 [[nodiscard]] std::string percent(double share);
 /// Milliseconds with three significant digits.
 [[nodiscard]] std::string milliseconds(double seconds);
-/// "1,235,814,400"
-[[nodiscard]] std::string grouped(std::int64_t n);
 /// ESC codes around text, where color is wanted.
 [[nodiscard]] std::string bold(const std::string& text, bool color);
 /// One line of text that a terminal only shows: no control or reordering characters, valid UTF-8.

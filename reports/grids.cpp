@@ -67,9 +67,9 @@ std::string batch_note(const advise::Sweep& sweep) {
     return fmt::format("The global batch varies with --batch, {} micro-batch{} a step",
                        grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
-  return fmt::format(
-      "Global batch kept at {} sequences, {} per GPU; micro-batch and accumulation vary",
-      grouped(rank * c.layout.data_ranks()), grouped(rank));
+  return fmt::format("Global batch kept at {} {}, {} per GPU; micro-batch and accumulation vary",
+                     grouped(rank * c.layout.data_ranks()), c.task.pairs() ? "pairs" : "sequences",
+                     grouped(rank));
 }
 
 std::string unavailable_note(const advise::Sweep& sweep) {
@@ -320,13 +320,28 @@ std::string trained_line(const profile::Profile& p) {
 
 }  // namespace
 
+namespace {
+
+/// "task dpo (ref model), batch 2 pairs x 1024, 512 of them the prompt's"
+std::string task_line(const StepConfig& c) {
+  std::string text = fmt::format("task {}", to_option(c.task.kind));
+  if (c.task.reference != Reference::none)
+    text += fmt::format(" (ref {})", to_option(c.task.reference));
+  text +=
+      fmt::format(", batch {} pair{} x {}", c.run.batch, c.run.batch == 1 ? "" : "s", c.run.seq);
+  if (c.task.prompt > 0) text += fmt::format(" ({} of them the prompt's)", c.task.prompt);
+  return text;
+}
+
+}  // namespace
+
 std::string title(const profile::Profile& p) {
   if (p.emulation) return emulated_title(p);
   const StepConfig& c = p.config;
   std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
                                  grouped(p.parameters), printable(p.device_name));
   if (p.trainable_parameters) text += trained_line(p);
-  text += fmt::format("batch {} x {}", c.run.batch, c.run.seq);
+  text += c.task.pairs() ? task_line(c) : fmt::format("batch {} x {}", c.run.batch, c.run.seq);
   if (c.run.position_ids) text += ", with position_ids";
   if (c.run.packing > 0) text += fmt::format(" as one row of {} documents", c.run.packing);
   if (c.run.grad_accum > 1) text += fmt::format(", {} micro-batches", c.run.grad_accum);

@@ -1,13 +1,10 @@
 // JSON: exact integers in bytes, keys with their unit.
-#include <nlohmann/json.hpp>
-
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/reports/reports.hpp"
+#include "reports/json_node.hpp"
 
 namespace ac_advisor::reports {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json changes(const std::vector<profile::Change>& list) {
   Json out = Json::object();
@@ -34,8 +31,6 @@ Json config_json(const StepConfig& config) {
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 }  // namespace
 

@@ -11,6 +11,8 @@ namespace ac_advisor::reports {
 
 using Json = nlohmann::ordered_json;
 
+inline Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
 /// One value of a file that was read, and where it stands, for errors that name it.
 struct Node {
   const Json& json;

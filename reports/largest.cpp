@@ -30,7 +30,7 @@ Grid largest_grid(const advise::Largest& l, std::size_t rows) {
                                                    : "+")
                    : "none",
               gib(f.profile.memory.peak_allocated), gib(f.profile.memory.peak_reserved),
-              fits ? fmt::format("{:.0f}", f.profile.time.tokens_per_second) : "-"});
+              fits ? grouped(static_cast<std::int64_t>(f.profile.time.tokens_per_second)) : "-"});
   }
   return grid;
 }

@@ -11,12 +11,7 @@
 namespace ac_advisor::reports {
 namespace {
 
-std::string size_text(std::int64_t bytes) {
-  constexpr std::int64_t gib_bytes = std::int64_t{1} << 30;
-  if (bytes >= gib_bytes)
-    return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / static_cast<double>(gib_bytes));
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
+using oom::size_text;
 
 /// "GPU 0, ranks 0, 1, 5; 3 times"
 std::string who(const oom::Error& e) {

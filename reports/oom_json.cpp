@@ -1,19 +1,15 @@
-#include <nlohmann/json.hpp>
-
 #include "ac_advisor/reports/oom.hpp"
 #include "ac_advisor/version.hpp"
+#include "reports/json_node.hpp"
 
 namespace ac_advisor::reports {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kinds[] = {"allocator", "device", "engine", "recoverable"};
 
 Json bytes(const std::optional<oom::Amount>& amount) {
   return amount ? Json(amount->bytes) : Json();
 }
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json tensor_json(const oom::Tensor& t) {
   return {{"what", t.what},

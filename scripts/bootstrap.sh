@@ -25,6 +25,7 @@ zlib1g-dev           build,test,ci            <zlib.h>
 libzstd-dev          build,test,ci,optional   <zstd.h>
 libevent-dev         build,test,ci,optional   <event2/http.h>
 libyaml-cpp-dev      build,test,ci,optional   <yaml-cpp/yaml.h>
+libtomlplusplus-dev  build,test,ci,optional   <toml++/toml.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
 procps               test,ci                  pgrep
 ccache               build,test,ci,optional   ccache

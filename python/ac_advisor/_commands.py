@@ -45,7 +45,7 @@ def _operand(path: PathLike) -> str:
 def plan(model: PathLike, **options: Options) -> Profile:
     """One configuration: what it holds (bytes), launches and costs (seconds, an estimate).
 
-    ``model`` is a Hugging Face config.json, a folder that has one, or a sample's name. Raises
+    ``model`` is a Hugging Face config.json, a folder that has one, or a built-in model's name. Raises
     UserError for what cannot be planned, with the reason."""
     text = run(["plan", _operand(model), *_words(options), "--format", "json"])
     return read(Profile, json.loads(text))

@@ -37,7 +37,7 @@ def explore(
     model: Union[PathLike, Mapping[str, Any]] = "llama-3.2-1b", **options: Options
 ) -> Explorer:
     """A page to vary the options of ``model`` by hand: each change plans again, in the notebook's
-    browser. ``model`` is a config.json, a folder that has one, a sample's name, or the configuration
+    browser. ``model`` is a config.json, a folder that has one, a built-in model's name, or the configuration
     itself (transformers' ``config.to_dict()``); ``options`` are those of ``plan``, to begin with.
 
     Raises UserError for what cannot be planned, with the reason."""
@@ -69,10 +69,11 @@ def _model(model: Union[PathLike, Mapping[str, Any]]) -> "tuple[Dict[str, str], 
         text = path.read_text(encoding="utf-8")
         name = path.resolve().parent.name if path.name == "config.json" else path.stem
         return {"text": text, "origin": path.name, "name": name}, text
-    samples: List[str] = [line.split()[0] for line in run(["models"]).splitlines()]
-    if os.fspath(model) in samples:
-        return {"sample": os.fspath(model)}, None
+    names: List[str] = [line.split()[0] for line in run(["models", ""]).splitlines()]
+    for name in names:
+        if name.lower() == os.fspath(model).lower():
+            return {"sample": name}, None
     raise UserError(
-        f"{os.fspath(model)}: neither a file, a folder with a config.json, nor a sample: "
-        + ", ".join(samples)
+        f"{os.fspath(model)}: neither a file, a folder with a config.json, nor a built-in model "
+        "(ac-advisor models lists them)"
     )

@@ -84,6 +84,7 @@ class Memory:
     timeline: List[List[Any]] = field(repr=False)
     ranks: Optional[List[PipelineRank]] = None
     host_pinned_bytes: Optional[int] = None
+    reference_forward_peak_bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -330,6 +331,7 @@ class OutOfMemory(Result):
     suggestions: List[str]
     changes: List[OomChange]
     plan: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)

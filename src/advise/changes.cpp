@@ -109,13 +109,6 @@ struct Part {
   OptionList options;
 };
 
-std::string words_of(const OptionList& options) {
-  std::string words;
-  for (const auto& [name, value] : options)
-    words += (words.empty() ? "" : " ") + name + (value.empty() ? "" : " " + value);
-  return words;
-}
-
 /// All parts' options, or none where two say the same one.
 std::optional<OptionList> together(const std::vector<const Part*>& parts) {
   OptionList all;
@@ -130,8 +123,8 @@ std::optional<OptionList> together(const std::vector<const Part*>& parts) {
 class Search {
  public:
   Search(const model::ModelSpec& model, const profile::Profile& step,
-         const std::optional<OptionList>& by_hand, std::int64_t less)
-      : model_(model), step_(step), less_(less), variants_(model, step.config, by_hand) {
+         const std::optional<OptionList>& of_step, std::int64_t less)
+      : model_(model), step_(step), less_(less), variants_(model, step.config, of_step) {
     for (const Technique& technique : techniques)
       if (OptionList options = technique.options(step.config); !options.empty())
         parts_.push_back({&technique, std::move(options)});
@@ -187,7 +180,6 @@ class Search {
   void add(Planned& p) {
     Change change;
     change.options = *together(p.parts);
-    change.words = words_of(change.options);
     for (const Part* part : p.parts)
       change.technique +=
           (change.technique.empty() ? "" : "; ") + std::string(part->technique->words);
@@ -234,9 +226,9 @@ class Search {
 }  // namespace
 
 std::vector<Change> changes_that_fit(const model::ModelSpec& model, const profile::Profile& step,
-                                     const std::optional<OptionList>& by_hand, std::int64_t less,
+                                     const std::optional<OptionList>& options, std::int64_t less,
                                      std::size_t most) {
-  return Search(model, step, by_hand, less).run(most);
+  return Search(model, step, options, less).run(most);
 }
 
 }  // namespace ac_advisor::advise

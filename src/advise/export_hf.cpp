@@ -1,7 +1,7 @@
 // Hugging Face: TrainingArguments and Accelerate's configuration, both as YAML. Keys: transformers
 // 5.23.0, src/transformers/training_args.py and modeling_utils.py (every_n_layers); accelerate
 // 1.15.0, src/accelerate/utils/dataclasses.py (FullyShardedDataParallelPlugin),
-// commands/config/config_args.py; liger-kernel 0.8.2, transformers/monkey_patch.py.
+// commands/config/config_args.py; liger-kernel 0.8.5, transformers/monkey_patch.py.
 #include <fmt/format.h>
 
 #include <bit>
@@ -25,7 +25,48 @@ std::string liger(const Setting& s) {
 
 bool of_trl(const Setting& s) { return s.c.runtime.framework == "trl"; }
 
+/// The class of TRL's that reads the file.
+const char* config_class(const Setting& s) {
+  switch (s.c.task.kind) {
+    case Task::dpo:
+      return "trl.DPOConfig";
+    case Task::orpo:
+      return "trl.experimental.orpo.ORPOConfig";
+    case Task::simpo:
+      return "trl.experimental.cpo.CPOConfig";
+    case Task::reward:
+      return "trl.RewardConfig";
+    case Task::sft:
+      break;
+  }
+  return of_trl(s) ? "trl.SFTConfig" : "TrainingArguments";
+}
+
+/// What a task's own configuration has beside the training arguments.
+std::string task_arguments(const Setting& s) {
+  if (s.c.task.kind == Task::simpo) return "loss_type: simpo\ncpo_alpha: 0.0\n";
+  if (s.c.task.kind != Task::dpo) return "";
+  return fmt::format("precompute_ref_log_probs: {}\n",
+                     s.c.task.reference == Reference::precomputed);
+}
+
+void note_task(const Setting& s, ExportResult& out) {
+  if (!s.c.task.pairs()) return;
+  if (s.c.task.reference == Reference::model)
+    out.notes.emplace_back(s.c.adapters.used()
+                               ? "hand DPOTrainer ref_model=, a second model of the same dtype"
+                               : "DPOTrainer loads the reference itself, in the model's dtype");
+  if (s.c.task.kind == Task::dpo && s.c.task.reference == Reference::precomputed)
+    out.notes.emplace_back(
+        "the reference's log-probabilities are computed once over the data set before training: "
+        "that pass is not in the plan");
+  if (s.c.task.prompt > 0)
+    out.notes.push_back(fmt::format("{} tokens of each row are planned as the prompt's: the data's",
+                                    s.c.task.prompt));
+}
+
 void check_loss(const Setting& s) {
+  if (s.c.task.pairs()) return;
   if (of_trl(s) && s.c.memory.loss != LossKind::tiled)
     s.refuse(s.loss(), "SFTTrainer puts its own LM head into the model; use --loss tiled");
   if (s.c.memory.loss == LossKind::lc_ce)
@@ -112,6 +153,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
+  text += task_arguments(s);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {
     if (!of_trl(s))
@@ -235,12 +277,15 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "# {0}\n# training_args.yaml: HfArgumentParser({3}).parse_yaml_file\n{1}"
       "---\n# accelerate.yaml: accelerate launch --config_file accelerate.yaml\n{2}",
-      s.target.version, training_arguments(s, out), accelerate(s),
-      of_trl(s) ? "trl.SFTConfig" : "TrainingArguments");
+      s.target.version, training_arguments(s, out), accelerate(s), config_class(s));
   note_loading(s, out);
+  note_task(s, out);
 }
 
-constexpr std::string_view says[] = {"batch",
+constexpr std::string_view says[] = {"task",
+                                     "ref",
+                                     "prompt",
+                                     "batch",
                                      "seq",
                                      "grad_accum",
                                      "world",
@@ -282,7 +327,7 @@ constexpr std::string_view says[] = {"batch",
 
 }  // namespace
 
-const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write, says};
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.5", write, says};
 
 }  // namespace ac_advisor::advise::exports
 

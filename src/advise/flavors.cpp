@@ -111,6 +111,19 @@ const Flavor* find_flavor(std::string_view framework, const model::ModelSpec& mo
   return nullptr;
 }
 
+std::string sample_of(std::string_view framework, std::string_view flavor) {
+  for (const Flavor& row : flavors(framework)) {
+    // litgpt's names are the Hub's, which have the organisation already.
+    const bool whole = row.name.find('/') != std::string::npos;
+    if ((whole ? row.name : row.model + "/" + row.name) != flavor) continue;
+    for (const std::string& sample : model::sample_names()) {
+      const model::ModelSpec spec = model::load_model(sample);
+      if (row.family == spec.family && differences(spec, row).empty()) return sample;
+    }
+  }
+  return {};
+}
+
 std::string nearest_flavor(std::string_view framework, const model::ModelSpec& model) {
   std::string best, name;
   for (const Flavor& flavor : flavors(framework)) {

@@ -27,6 +27,9 @@ struct Flavor {
 [[nodiscard]] std::string differences(const model::ModelSpec& model, const Flavor& flavor);
 /// The first of the model's sizes in all that the table names; null: none.
 [[nodiscard]] const Flavor* find_flavor(std::string_view framework, const model::ModelSpec& model);
+/// The sample model of the sizes of a flavor, "model/name" as the framework's table has them;
+/// empty: none.
+[[nodiscard]] std::string sample_of(std::string_view framework, std::string_view flavor);
 /// "; the nearest is 8B: vocab 32000 (not 128256)"; empty where no flavor is of the family.
 [[nodiscard]] std::string nearest_flavor(std::string_view framework, const model::ModelSpec& model);
 

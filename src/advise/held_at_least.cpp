@@ -78,7 +78,7 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
   const std::int64_t table = model.vocab * model.hidden;
   const std::int64_t ends = 2 * table + 2 * model.hidden + model.vocab;  // norm, biases
   const std::int64_t block = (model::parameter_count(model) - ends) / model.layers;
-  const std::int64_t hidden = config.run.batch * (config.local_seq() / layout.tp) * model.hidden *
+  const std::int64_t hidden = config.rows() * (config.local_seq() / layout.tp) * model.hidden *
                               size_of(config.precision.compute_dtype);
   const SavedByBlock saves = saved_by_block(config, references);
   if (layout.pp == 1)

@@ -190,6 +190,7 @@ PlannedMemory memory_profile(const passes::StepProgram& step, const passes::Sche
   m.peak_excluding_workspace = without.peak;
   m.resident = trace.resident;
   m.peak_by_phase = trace.peak_by_phase;
+  m.reference_forward_peak = trace.reference_peak;
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;

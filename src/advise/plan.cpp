@@ -17,9 +17,11 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
+#include "model/hub_models.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
+#include "simulate/memory_device.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise {
@@ -150,9 +152,49 @@ void explain_megatron(profile::Profile& result) {
         "FlashAttention is installed it prefers that on GPUs before: --attn flash");
 }
 
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+/// What a task's batch is, and what its reference costs.
+void explain_task(const profile::Profile& result, std::vector<std::string>& notes) {
+  const StepConfig& c = result.config;
+  if (!c.task.pairs()) return;
+  notes.push_back(fmt::format(
+      "task {}, as TRL 1.16's trainer runs it: {} rows, chosen answers first, planned full, {} "
+      "tokens each; shorter answers hold less",
+      to_option(c.task.kind), c.rows(), c.run.seq));
+  const profile::Memory& m = result.memory;
+  const auto own = m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)];
+  const std::string forward = fmt::format(
+      "; its forward runs without gradients in the phase loss, while what the model saved is "
+      "alive, and allocates {:.3f} GiB at most, {}",
+      gib(m.reference_forward_peak),
+      m.reference_forward_peak < m.peak_allocated
+          ? fmt::format("{:.3f} GiB below the step's peak",
+                        gib(m.peak_allocated - m.reference_forward_peak))
+          : std::string("the step's peak"));
+  switch (c.task.reference) {
+    case Reference::none:
+      break;
+    case Reference::model:
+      notes.push_back(
+          fmt::format("the reference is a second model, {:.3f} GiB of parameters", gib(own)) +
+          forward);
+      break;
+    case Reference::adapter:
+      notes.push_back("the reference is the model with its adapters off" + forward);
+      break;
+    case Reference::precomputed:
+      notes.emplace_back(
+          "the reference's log-probabilities come with the batch; the pass over the data set that "
+          "computes them before training, and its time, are not in the plan");
+      break;
+  }
+}
+
 void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
+  explain_task(result, notes);
   if (model::has_own_layers(c.run.transformer_impl))
     notes.push_back(
         fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and MLP; "
@@ -163,6 +205,13 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
+  if (const std::string rates = simulate::rates_of(c.device.gpu); !rates.empty())
+    notes.push_back(fmt::format(
+        "{0} is no card: memory of that size with the rates, the context and the generation (of "
+        "which attention depends) of {1}; --gpu {2}@NAME takes another's",
+        c.device.gpu, rates, c.device.gpu.substr(0, c.device.gpu.find('@'))));
+  if (const std::string note = model::built_in_note(result.model); detail && !note.empty())
+    notes.push_back(note);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
         "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "
@@ -374,7 +423,7 @@ profile::Profile plan(const model::ModelSpec& model, const Resolved& resolved, b
 }
 
 double tokens_of_step(const StepConfig& config) {
-  return static_cast<double>(config.run.batch * config.run.seq) *
+  return static_cast<double>(config.rows() * config.run.seq) *
          static_cast<double>(config.run.grad_accum) *
          static_cast<double>(config.layout.data_ranks());
 }

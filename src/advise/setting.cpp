@@ -24,6 +24,8 @@ std::string split_label(const Layout& layout) {
 
 std::string setting(const StepConfig& c) {
   std::string text = ac_option(c);
+  if (c.task.reference != Reference::none)
+    text = std::string("ref-") + to_option(c.task.reference) + " " + text;
   if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) text += "/submodule";
   text += " " + loss_option(c) + " " + to_option(c.memory.kernels);
   if (c.memory.offload == Offload::activations) text += " offload";

@@ -298,7 +298,9 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<std::string> kernels{"eager", "fused"};
   if (plans_compiled(model, simulate::find_device(base.device.gpu)))
     kernels.emplace_back("compiled");
-  if (whole) space.set("--kernels", std::move(kernels));
+  // Of pairs a trainer's loss is its own, and eager kernels are planned.
+  const bool varies = whole && !base.task.pairs();
+  if (varies) space.set("--kernels", std::move(kernels));
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
@@ -307,7 +309,12 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   if (base.runtime.framework == "torchtitan" || base.megatron() ||
       base.memory.loss == LossKind::ce_compiled)
     losses.emplace_back("ce-compiled");
-  if (whole) space.set("--loss", std::move(losses));
+  if (varies) space.set("--loss", std::move(losses));
+  if (base.task.kind == Task::dpo) {
+    std::vector<std::string> references{text_of("--ref", base)};
+    if (base.task.reference != Reference::precomputed) references.emplace_back("precomputed");
+    space.set("--ref", std::move(references));
+  }
   const bool of_torchtune = base.runtime.framework == "torchtune", alone = base.layout.world == 1;
   if (alone && (of_torchtune || base.runtime.framework == "trl"))
     space.set("--offload", {"none", "activations"});

@@ -13,7 +13,8 @@ Category category(const ir::Program& p, const passes::Schedule& schedule, ir::St
       storage.module.leaf == ir::Module::loss || storage.module.leaf == ir::Module::lm_head;
   switch (storage.role) {
     case ir::Role::parameter:
-      return Category::parameters;
+      return storage.module.owner == ir::Owner::reference ? Category::reference_parameters
+                                                          : Category::parameters;
     case ir::Role::gathered:
       return Category::gathered_parameters;
     case ir::Role::buffer:

@@ -13,6 +13,7 @@
 #include "held_at_least.hpp"
 #include "largest_fit.hpp"
 #include "lighter.hpp"
+#include "model/grouped.hpp"
 #include "parallel.hpp"
 #include "savings.hpp"
 #include "setting.hpp"
@@ -103,13 +104,18 @@ std::string recommend(const Sweep& sweep) {
   const bool some_unavailable =
       std::any_of(sweep.rows.begin(), sweep.rows.end(),
                   [](const Row& row) { return !row.unavailable.empty(); });
+  const bool precomputes = best.profile.config.task.reference == Reference::precomputed;
   return fmt::format(
-      "use {}: peak {:.2f} GiB ({:.1f} of {:.1f} GiB incl. CUDA context and margin), {} {:.0f} "
-      "tokens/s, the fastest {}configuration that fits",
+      "use {}: peak {:.2f} GiB ({:.1f} of {:.1f} GiB incl. CUDA context and margin), {} {} "
+      "tokens/s, the fastest {}configuration that fits{}",
       best.label, static_cast<double>(best.profile.memory.peak_allocated) / (1 << 30),
       static_cast<double>(best.profile.fit.required) / (1 << 30), usable / (1 << 30),
       best.profile.time.basis == profile::TimeBasis::estimate ? "an estimated" : "a calibrated",
-      best.profile.time.tokens_per_second, some_unavailable ? "supported " : "");
+      model::grouped(static_cast<std::int64_t>(best.profile.time.tokens_per_second)),
+      some_unavailable ? "supported " : "",
+      precomputes ? "; the pass over the data set that computes the reference's log-probabilities "
+                    "before training is not in its time"
+                  : "");
 }
 
 /// A sweep that was to try `technique`, `c`, and has no row that is `one_of` it says why, where the

@@ -5,6 +5,7 @@
 namespace ac_advisor::advise {
 
 std::string top_module(ir::ModulePath path) {
+  if (path.owner == ir::Owner::reference) return "reference";
   return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
 }
 

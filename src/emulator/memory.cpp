@@ -236,11 +236,6 @@ void discharge(int device, std::size_t bytes) {
   arena(device).balance.in_use -= bytes;
 }
 
-Balance balance(int device) {
-  const std::lock_guard lock(state().mutex);
-  return arena(device).balance;
-}
-
 std::optional<Balance> balance_unless_locked(int device) noexcept {
   const std::unique_lock lock(state().mutex, std::try_to_lock);
   return lock ? std::optional(arena(device).balance) : std::nullopt;

@@ -48,7 +48,6 @@ struct Balance {
   std::uint64_t failed = 0;            ///< bytes of the last request that had no room; 0: none
   std::uint64_t failures = 0;
 };
-Balance balance(int device);
 /// None where a thread, perhaps this one, is in the middle of a change: for a handler of signals.
 std::optional<Balance> balance_unless_locked(int device) noexcept;
 std::uint64_t free_bytes(int device);

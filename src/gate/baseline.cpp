@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -74,9 +73,9 @@ void read_parts(const Node& root, profile::Profile& parts) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < profile::category_count; ++i) {
     names.emplace_back(profile::to_string(static_cast<profile::Category>(i)));
-    // `unknown` is later than the first baselines, and no plan has bytes of it.
+    // Some are later than the first baselines, and few plans have bytes of them.
     const auto bytes = categories.find(std::string(names.back()));
-    const bool may_lack = static_cast<profile::Category>(i) == profile::Category::unknown;
+    const bool may_lack = profile::is_optional(static_cast<profile::Category>(i));
     if (bytes || !may_lack)
       parts.memory.at_peak[i] = categories.at(std::string(names.back())).integer(0, most);
   }
@@ -101,8 +100,12 @@ std::string checksum_of(const Json& baseline) {
 
 /// What was written before there was a checksum has parts that sum to their whole.
 void check_sums(const Node& root, const Baseline& b) {
-  const auto check = [&](const char* parts, std::int64_t sum, Figure figure) {
+  const auto check = [&](const char* parts, const auto& values, Figure figure) {
     const std::int64_t whole = b.figures[index(figure)];
+    std::int64_t sum = 0;
+    for (const std::int64_t value : values)
+      if (__builtin_add_overflow(sum, value, &sum))
+        root.at(parts).fail("sums to more than 64 bits hold; write it with check --update");
     if (sum != 0 && sum != whole)
       root.at("figures")
           .at(row(figure).json)
@@ -111,14 +114,11 @@ void check_sums(const Node& root, const Baseline& b) {
               "check --update",
               parts, sum));
   };
-  const auto sum = [](const auto& values) {
-    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
-  };
-  check("launches_by_phase", sum(b.parts.kernels.launches), Figure::launches);
+  check("launches_by_phase", b.parts.kernels.launches, Figure::launches);
   if (b.fingerprint.source != "simulated") return;
-  check("at_peak_bytes", sum(b.parts.memory.at_peak), Figure::peak_allocated);
-  std::int64_t modules = 0;
-  for (const auto& [name, bytes] : b.parts.memory.at_peak_by_module) modules += bytes;
+  check("at_peak_bytes", b.parts.memory.at_peak, Figure::peak_allocated);
+  std::vector<std::int64_t> modules;
+  for (const auto& [name, bytes] : b.parts.memory.at_peak_by_module) modules.push_back(bytes);
   check("at_peak_by_module_bytes", modules, Figure::peak_allocated);
 }
 
@@ -167,8 +167,7 @@ std::string to_json(const Baseline& b) {
     out["figures"][row.json] = json_of(row.unit, b.figures[index(row.figure)]);
   out["at_peak_bytes"] = Json::object();
   for (std::size_t i = 0; i < profile::category_count; ++i)
-    if (static_cast<profile::Category>(i) != profile::Category::unknown ||
-        b.parts.memory.at_peak[i] > 0)
+    if (!profile::is_optional(static_cast<profile::Category>(i)) || b.parts.memory.at_peak[i] > 0)
       out["at_peak_bytes"][profile::to_string(static_cast<profile::Category>(i))] =
           b.parts.memory.at_peak[i];
   out["at_peak_by_module_bytes"] = b.parts.memory.at_peak_by_module;

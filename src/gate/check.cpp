@@ -113,7 +113,8 @@ CaseResult check_case(const GateFile& file, const Case& c, const Settings& setti
     const std::string path = baseline_path(file, c.name);
     if (needs_baseline(c))
       if (const auto text = read_text(path)) base = read_baseline(*text, path);
-    result.verdicts = judge(file, c, seen->now, base, settings, seen->model_path);
+    result.verdicts = judge(file, c, seen->now, base, settings, seen->model_path,
+                            seen->training ? &*seen->training : nullptr);
     add_grade(file, c, *seen, result);
   } catch (const UserError& error) {
     result.verdicts.push_back(bad_input(file, c, error));

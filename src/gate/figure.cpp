@@ -5,8 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "model/grouped.hpp"
+
 namespace ac_advisor::gate {
 namespace {
+
+using model::grouped;
 
 // clang-format off
 constexpr std::array<FigureRow, figure_count> table{{
@@ -23,13 +27,6 @@ constexpr std::int64_t kib = 1024, mib = kib * 1024, gib = mib * 1024;
 
 double scale(Unit unit) {
   return unit == Unit::millionths ? 1e6 : unit == Unit::nanoseconds ? 1e9 : 1.0;
-}
-
-std::string grouped(std::int64_t n) {
-  std::string digits = std::to_string(n);
-  const std::size_t sign = n < 0 ? 1 : 0;
-  for (std::size_t i = digits.size(); i > 3 + sign; i -= 3) digits.insert(i - 3, ",");
-  return digits;
 }
 
 /// Small numbers stay exact: a regression of one block of 512 bytes is visible.

@@ -110,6 +110,22 @@ void read_command(const Node& node, Case& c) {
   if (const auto rank = node.find("rank")) command.rank = rank->integer(0, command.world - 1);
 }
 
+/// {"training": "configs/sft.yaml", "tool": "axolotl", "ignore": ["neftune_noise_alpha"]}
+void read_training(const Node& node, Case& c) {
+  const auto training = node.find("training");
+  for (const char* key : {"tool", "ignore"})
+    if (const auto field = node.find(key); field && !training)
+      field->fail("goes with \"training\" only");
+  if (!training) return;
+  if (c.measured() || c.command)
+    training->fail("is planned: it goes with neither \"profile\" nor \"command\"");
+  c.training = training->text();
+  if (c.training.empty()) training->fail("must be a training file, such as configs/sft.yaml");
+  if (const auto tool = node.find("tool")) c.tool = tool->text();
+  if (const auto keys = node.find("ignore"))
+    for (const Node& key : keys->list()) c.ignore.push_back(key.text());
+}
+
 /// Times are of no emulated device.
 void refuse_times(const Node& node, const WrittenLimits& limits, bool own) {
   for (const Figure figure : {Figure::recompute_share, Figure::step_seconds})
@@ -141,8 +157,8 @@ void settle_limits(const WrittenLimits& written, Level level, Case& c) {
 }
 
 Case read_case(const Node& node, const Defaults& defaults) {
-  node.allow_only({"name", "model", "as", "options", "source", "profile", "command", "gpu", "world",
-                   "rank", "limits", "level", "require"});
+  node.allow_only({"name", "model", "as", "training", "tool", "ignore", "options", "source",
+                   "profile", "command", "gpu", "world", "rank", "limits", "level", "require"});
   Case c;
   c.name = node.at("name").text();
   check_name(node.at("name"), c.name);
@@ -151,9 +167,10 @@ Case read_case(const Node& node, const Defaults& defaults) {
   if (const auto model = node.find("model")) {
     c.model = model->text();
     if (c.model.empty()) model->fail("must be a config.json, its folder, or a sample's name");
-  } else if (!c.measured() && !c.command) {
+  } else if (!c.measured() && !c.command && !node.find("training")) {
     static_cast<void>(node.at("model"));
   }
+  read_training(node, c);
   if (const auto as = node.find("as")) c.as = as->text();
   if (!c.command) c.options = defaults.options;
   if (const auto own = node.find("options"))

@@ -21,7 +21,21 @@ struct Judgement {
   const Baseline* base;                       ///< null: none, or of another schema
   std::vector<profile::FieldChange> changes;  ///< of the fingerprint; empty: figures compare
   const Settings& settings;
+  const intake::Training* training = nullptr;  ///< null: the case is of no training file
 };
+
+/// The key of the training file that gives an option ("--seq"); null: none does.
+const intake::Mapping* key_of(const Judgement& j, const std::string& option) {
+  if (j.training == nullptr || !option.starts_with("--")) return nullptr;
+  for (const intake::Mapping& m : j.training->mapping) {
+    const std::string options = " " + m.options + " ";
+    for (const std::string& name : {option, "--no-" + option.substr(2)})
+      if (options.find(" " + name + " ") != std::string::npos &&
+          options.find("by hand") == std::string::npos)
+        return &m;
+  }
+  return nullptr;
+}
 
 const Waiver* waiver_of(const GateFile& file, const std::string& name, Figure figure) {
   for (const Waiver& waiver : file.waivers)
@@ -86,6 +100,8 @@ Place place_of(const Judgement& j, const std::vector<profile::FieldChange>& fiel
   const Place fallback{j.file.origin, j.c.line};
   if (fields.empty()) return fallback;
   const std::string& field = fields.front().field;
+  if (const intake::Mapping* key = key_of(j, field))
+    return {j.training->path, std::max(key->line, 1)};
   if (field.starts_with("--")) {
     const int line = line_of_key(j.file.text, field.substr(2), j.c.line, "name");
     return line > 0 ? Place{j.file.origin, line} : fallback;
@@ -111,6 +127,8 @@ Verdict other_fingerprint(const Judgement& j, Level level, const std::string& mo
     name_growth(j.base, j.now, v.figure, v.cause);
   }
   v.message = message::other_fingerprint(j.file, j.c, v);
+  if (const intake::Mapping* key = j.changes.empty() ? nullptr : key_of(j, j.changes[0].field))
+    v.message += message::training_key(*j.training, *key);
   return v;
 }
 
@@ -118,8 +136,8 @@ Verdict other_fingerprint(const Judgement& j, Level level, const std::string& mo
 
 std::vector<Verdict> judge(const GateFile& file, const Case& c, const Baseline& now,
                            const std::optional<Baseline>& base, const Settings& settings,
-                           const std::string& model_path) {
-  Judgement j{file, c, now, nullptr, {}, settings};
+                           const std::string& model_path, const intake::Training* training) {
+  Judgement j{file, c, now, nullptr, {}, settings, training};
   std::vector<Verdict> verdicts;
   const Level level = baseline_level(c);
   if (level != Level::off && !base) {

@@ -9,17 +9,12 @@
 namespace ac_advisor::gate::message {
 namespace {
 
+using model::plain;
 using profile::Change;
 
 std::string percent(std::int64_t change, std::int64_t of) {
   if (of == 0) return "";
   return fmt::format("{:+.2f} %", 100.0 * static_cast<double>(change) / static_cast<double>(of));
-}
-
-/// Text from a file, short and harmless.
-std::string plain(const std::string& text) {
-  const std::string quoted = model::in_quotes(text);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 /// Launches' and times' categories are phases.
@@ -117,6 +112,14 @@ std::string other_fingerprint(const GateFile& file, const Case& c, const Verdict
       "and commit the file.",
       plain(baseline_path(file, c.name)), changes(v.cause.fields), effect,
       update_command(file, c.name));
+}
+
+std::string training_key(const intake::Training& training, const intake::Mapping& key) {
+  if (key.line > 0)
+    return fmt::format(" {}:{} has {}: {}.", plain(training.path), key.line, plain(key.key),
+                       plain(key.value));
+  return fmt::format(" {} leaves {} at {}'s default, {}.", plain(training.path), plain(key.key),
+                     training.tool, plain(key.value));
 }
 
 }  // namespace ac_advisor::gate::message

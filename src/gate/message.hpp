@@ -4,6 +4,7 @@
 
 #include "ac_advisor/gate/baseline.hpp"
 #include "ac_advisor/gate/verdict.hpp"
+#include "ac_advisor/intake/training.hpp"
 
 /// The sentences of verdicts.
 namespace ac_advisor::gate::message {
@@ -20,5 +21,9 @@ namespace ac_advisor::gate::message {
 [[nodiscard]] std::string no_baseline(const GateFile& file, const Case& c);
 [[nodiscard]] std::string other_fingerprint(const GateFile& file, const Case& c,
                                             const Verdict& verdict);
+
+/// " configs/sft.yaml:7 has sequence_len: 4096."
+[[nodiscard]] std::string training_key(const intake::Training& training,
+                                       const intake::Mapping& key);
 
 }  // namespace ac_advisor::gate::message

@@ -1,5 +1,6 @@
 #include "model_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "model/found_config.hpp"
+#include "model/hub_models.hpp"
 
 namespace ac_advisor::gate {
 namespace {
@@ -113,16 +115,16 @@ std::string config_path(const GateFile& file, const std::string& model) {
   return fs::exists(path, error) ? path.string() : "";
 }
 
-bool is_sample(const std::string& name) {
-  for (const std::string& sample : model::sample_names())
-    if (sample == name) return true;
-  return false;
+bool is_built_in(const std::string& name) {
+  const std::vector<std::string> samples = model::sample_names();
+  return std::find(samples.begin(), samples.end(), name) != samples.end() ||
+         model::find_hub_model(name).has_value();
 }
 
 /// The name of a missing file, not that of the case, belongs into the error.
 std::string model_argument(const GateFile& file, const Case& c) {
-  const bool sample = config_path(file, c.model).empty() && is_sample(c.model);
-  return sample ? c.model : resolve_path(file, c.model);
+  const bool built_in = config_path(file, c.model).empty() && is_built_in(c.model);
+  return built_in ? c.model : resolve_path(file, c.model);
 }
 
 }  // namespace

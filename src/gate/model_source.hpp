@@ -13,7 +13,7 @@ namespace ac_advisor::gate {
 struct ModelSource {
   model::ModelSpec spec;
   std::map<std::string, std::string> fields;  ///< those that a figure of the model comes from
-  std::string path;                           ///< of the config.json; empty: a built-in sample
+  std::string path;                           ///< of the config.json; empty: a built-in model
 };
 
 /// Throws UserError where it is missing or wrong.

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "compare.hpp"
 #include "json/node.hpp"
@@ -111,19 +114,38 @@ Observation observe_measured(const GateFile& file, const Case& c,
   return result;
 }
 
+/// The case with the model and the options of its training file, under those of its own.
+Case with_training(const Case& c, const intake::Training& training) {
+  Case planned = c;
+  planned.options = training.options;
+  planned.options.insert(planned.options.end(), c.options.begin(), c.options.end());
+  if (!c.model.empty()) return planned;
+  planned.model = advise::training_model(training);
+  std::error_code error;  // beside the training file, not the gate's
+  if (std::filesystem::exists(planned.model, error))
+    planned.model = std::filesystem::absolute(planned.model, error).string();
+  return planned;
+}
+
 }  // namespace
 
 Observation observe(const GateFile& file, const Case& c, const capture::Settings& capture) {
   if (c.measured()) return observe_measured(file, c, capture);
   if (c.command) return observe_emulated(file, c);
   Observation result;
-  ModelSource source = load_model_source(file, c, capture);
+  Case said = c;
+  if (!c.training.empty()) {
+    result.training =
+        intake::read_training({resolve_path(file, c.training), c.tool, c.options, c.ignore});
+    said = with_training(c, *result.training);
+  }
+  ModelSource source = load_model_source(file, said, capture);
   result.model_path = source.path;
-  const advise::Resolved resolved = advise::resolve(source.spec, c.options);
+  const advise::Resolved resolved = advise::resolve(source.spec, said.options);
   const profile::Profile planned = advise::plan(source.spec, resolved);
   result.evidence = planned.evidence;
   result.gave_way = resolved.notes;
-  result.now = make_baseline(c, planned, std::move(source.fields));
+  result.now = make_baseline(said, planned, std::move(source.fields));
   return result;
 }
 

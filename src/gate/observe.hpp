@@ -7,6 +7,7 @@
 #include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/gate/baseline.hpp"
+#include "ac_advisor/intake/training.hpp"
 #include "ac_advisor/profile/diff.hpp"
 
 namespace ac_advisor::gate {
@@ -14,8 +15,9 @@ namespace ac_advisor::gate {
 /// What a case has now: planned, or read from its measured profile.
 struct Observation {
   Baseline now;
-  std::string model_path;    ///< of its config.json; empty: a sample, or not given
-  std::string not_measured;  ///< why there is nothing to judge; empty: there is
+  std::string model_path;                    ///< of its config.json; empty: a sample, or not given
+  std::optional<intake::Training> training;  ///< where the case is of another tool's file
+  std::string not_measured;                  ///< why there is nothing to judge; empty: there is
   /// Where a measured profile is of another model or other options than the case says.
   std::vector<profile::FieldChange> other;
   std::optional<evidence::Evidence> evidence;  ///< of a plan

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 std::string path_of(Keys& keys, const Node& given) {
   std::error_code error;
   const fs::path beside = fs::path(keys.out().path).parent_path() / given.text;
-  if (fs::exists(beside, error)) return beside.string();
-  return fs::exists(given.text, error) ? given.text : std::string();
+  if (fs::is_regular_file(beside, error)) return beside.string();
+  return fs::is_regular_file(given.text, error) ? given.text : std::string();
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "ac_advisor/model/error.hpp"
-#include "model/in_quotes.hpp"
 
 namespace ac_advisor::intake {
 
@@ -36,9 +35,22 @@ std::string Node::shown() const {
   return fmt::format("[{}]", fmt::join(all, ", "));
 }
 
-std::string plain(const std::string& text) {
-  const std::string quoted = model::in_quotes(text);
-  return quoted.substr(1, quoted.size() - 2);
+Node flattened(const Node& map) {
+  Node flat{.kind = Node::Kind::map, .line = map.line};
+  for (const auto& [key, value] : map.members) {
+    if (value.kind != Node::Kind::map || value.members.empty()) {
+      flat.members.push_back({key, value});
+      continue;
+    }
+    Node within = flattened(value);
+    for (auto& [path, node] : within.members)
+      flat.members.push_back({key + "." + path, std::move(node)});
+  }
+  return flat;
+}
+
+Node parsed(const std::string& text, const std::string& path) {
+  return path.ends_with(".toml") ? parse_toml(text, path) : parse_document(text, path);
 }
 
 Node read_document(const std::string& path) {
@@ -51,7 +63,7 @@ Node read_document(const std::string& path) {
   if (text.size() > most)
     throw UserError(
         fmt::format("{}: larger than {} MiB; a training file has a few KiB", path, most >> 20));
-  return parse_document(text, path);
+  return parsed(text, path);
 }
 
 }  // namespace ac_advisor::intake

@@ -4,11 +4,13 @@
 #include <string_view>
 #include <vector>
 
+#include "model/in_quotes.hpp"
+
 namespace ac_advisor::intake {
 
 struct Member;
 
-/// A node of a YAML (or JSON) document. Anchors and merge keys are resolved.
+/// A node of a YAML, JSON or TOML document. Anchors and merge keys are resolved.
 struct Node {
   enum class Kind { null, scalar, list, map } kind = Kind::null;
   std::string text;  ///< of a scalar
@@ -28,12 +30,18 @@ struct Member {
   Node value;
 };
 
-/// Text of the file's in an error: what a terminal would obey is written as \xNN, long text is cut.
-[[nodiscard]] std::string plain(const std::string& text);
+/// A map's maps as one, with paths for keys: "training.seq_len". A map without members stays.
+[[nodiscard]] Node flattened(const Node& map);
+
+using model::plain;  // of the file's text in an error
 
 /// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
 /// twice, a document that is nested or that aliases blow up beyond what a training file has.
 [[nodiscard]] Node parse_document(const std::string& text, const std::string& path);
+/// The same of TOML.
+[[nodiscard]] Node parse_toml(const std::string& text, const std::string& path);
+/// TOML where the name ends in .toml, else YAML. Throws UserError.
+[[nodiscard]] Node parsed(const std::string& text, const std::string& path);
 /// The file, of at most 4 MiB. Throws UserError.
 [[nodiscard]] Node read_document(const std::string& path);
 

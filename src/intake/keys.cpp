@@ -63,6 +63,11 @@ std::optional<std::string> Keys::text(std::string_view key) {
   std::string value = row(key).value;
   if (const Node* node = set_in_file(key); node != nullptr && node->kind != Node::Kind::scalar)
     refuse(key, "is a list or a map; one word is expected");
+  const std::string within = std::string(key) + ".";
+  for (const auto& [path, node] : file_.members)
+    if (path.starts_with(within))
+      throw UserError(fmt::format("{}:{}: {}: is a map; one word is expected", out_.path, node.line,
+                                  plain(std::string(key))));
   if (canonical(value).empty()) return {};
   return value;
 }
@@ -75,8 +80,9 @@ bool Keys::flag(std::string_view key) {
 }
 
 std::optional<std::int64_t> Keys::number(std::string_view key) {
-  const std::optional<std::string> value = text(key);
+  std::optional<std::string> value = text(key);
   if (!value) return {};
+  std::erase(*value, '_');  // 500_000, as YAML 1.1 and Python have it
   std::size_t end = 0;
   std::int64_t number = 0;
   try {
@@ -101,6 +107,7 @@ std::vector<std::string> Keys::words(std::string_view key) {
     return all;
   }
   const std::string value = text(key).value_or("");
+  if (node == nullptr && value == "[]") return all;  // a default
   for (std::size_t at = 0; at < value.size();) {
     const std::size_t end = std::min(value.find(',', at), value.size());
     std::string word = value.substr(at, end - at);
@@ -164,6 +171,11 @@ bool Keys::unplanned(std::string_view key, const std::string& why) {
 }
 
 void Keys::finish() {
+  const auto is_open = [&](const std::string& key) {
+    return std::any_of(tool_.open.begin(), tool_.open.end(), [&](const std::string& section) {
+      return key.starts_with(section) || key + "." == section;
+    });
+  };
   std::vector<std::string_view> known;
   for (const auto& [key, row] : tool_.defaults) known.push_back(key);
   for (const auto& [key, why] : tool_.unplanned) known.push_back(key);
@@ -175,7 +187,7 @@ void Keys::finish() {
         out_.no_effect.push_back(key);
       else
         static_cast<void>(unplanned(key, why->second));
-    } else if (tool_.no_effect.contains(key) || tool_.defaults.contains(key)) {
+    } else if (tool_.no_effect.contains(key) || tool_.defaults.contains(key) || is_open(key)) {
       out_.no_effect.push_back(key);
     } else {
       const std::string_view near = model::nearest(key, known);

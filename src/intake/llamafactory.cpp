@@ -81,7 +81,10 @@ void read_attention(Keys& keys) {
 void read(Keys& keys) {
   const std::string stage = keys.text("stage").value_or("sft");
   if (stage != "sft" && stage != "pt")
-    keys.refuse("stage", "sft and pt are planned: preference tuning and rewards are not yet");
+    keys.refuse("stage",
+                "sft and pt are planned from LLaMA-Factory's files; TRL's step of a preference "
+                "task or a reward model is planned by --framework trl --task dpo, orpo, simpo or "
+                "reward, with the model's name in place of the file");
   if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "hf-trainer");
   keys.out().model_key = "model_name_or_path";
   keys.out().model = keys.text("model_name_or_path").value_or("");

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ac_advisor/intake/training.hpp"
 #include "document.hpp"
@@ -24,6 +25,8 @@ struct ToolKeys {
       unplanned;  ///< key → why, where it is not at its default
   std::map<std::string, std::string, std::less<>> unplanned_defaults;
   std::set<std::string, std::less<>> no_effect;
+  /// Sections whose keys go to a component as they are: none of them is unknown.
+  std::vector<std::string> open;
 };
 [[nodiscard]] const ToolKeys& tool_keys(std::string_view name);
 
@@ -84,17 +87,21 @@ class Keys {
 
 struct Tool {
   std::string_view name;
-  /// Whether the file's keys are this tool's.
+  /// Whether the file's keys are this tool's; a nested file as it stands.
   bool (*detects)(const Node& file);
   void (*read)(Keys& keys);
+  /// Its keys are paths: "training.seq_len".
+  bool nested = false;
 };
 
-/// In trl.cpp, llamafactory.cpp.
-extern const Tool trl, llamafactory;
+/// Each in its own file.
+extern const Tool automodel, axolotl, litgpt, llamafactory, torchtitan, torchtune, trl;
 
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.
 void read_trainer_arguments(Keys& keys);
+/// An optimizer by transformers' name for it.
+void read_optimizer(Keys& keys, std::string_view key);
 /// What `key` has in place, or in the file that it names, beside the training file or here;
 /// `way_out` ends the error where there is none.
 [[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);

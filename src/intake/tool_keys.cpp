@@ -20,6 +20,8 @@ ToolKeys read_tool(std::string_view text) {
     keys.unplanned_defaults[key] = row.at("value");
   }
   for (const auto& key : json.at("no_effect")) keys.no_effect.insert(key.get<std::string>());
+  for (const auto& section : json.value("open", nlohmann::json::array()))
+    keys.open.push_back(section.get<std::string>() + ".");
   return keys;
 }
 

@@ -26,14 +26,6 @@ constexpr OptimizerName optimizers[] = {
     {"paged_adamw_8bit", "paged-adamw-8bit"},
 };
 
-void read_optimizer(Keys& keys) {
-  const std::string name = keys.text("optim").value_or("adamw_torch_fused");
-  for (const OptimizerName& optimizer : optimizers)
-    if (optimizer.theirs == name)
-      return keys.option("optim", "--optimizer", std::string(optimizer.ours));
-  static_cast<void>(keys.unplanned("optim", "no optimizer of ours is this one"));
-}
-
 void read_fsdp(Keys& keys) {
   const std::vector<std::string> words = keys.words("fsdp");
   if (words.empty()) return;
@@ -84,13 +76,21 @@ void read_fsdp(Keys& keys) {
 
 }  // namespace
 
+void read_optimizer(Keys& keys, std::string_view key) {
+  const std::string name = keys.text(key).value_or("adamw_torch_fused");
+  for (const OptimizerName& optimizer : optimizers)
+    if (optimizer.theirs == name)
+      return keys.option(key, "--optimizer", std::string(optimizer.ours));
+  static_cast<void>(keys.unplanned(key, "no optimizer of ours is this one"));
+}
+
 void read_trainer_arguments(Keys& keys) {
   keys.option("per_device_train_batch_size", "--batch",
               std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
   if (const auto accumulate = keys.number("gradient_accumulation_steps");
       accumulate && *accumulate > 1)
     keys.option("gradient_accumulation_steps", "--grad-accum", std::to_string(*accumulate));
-  read_optimizer(keys);
+  read_optimizer(keys, "optim");
   keys.option("max_grad_norm", "--clip-grad", keys.text("max_grad_norm").value_or("0"));
   if (keys.flag("torch_compile"))
     static_cast<void>(

@@ -12,7 +12,8 @@
 namespace ac_advisor::intake {
 namespace {
 
-const Tool* const tools[] = {&llamafactory, &trl};
+const Tool* const tools[] = {&llamafactory, &trl,       &axolotl, &torchtitan,
+                             &torchtune,    &automodel, &litgpt};
 
 const Tool& tool_of(const Request& request, const Node& file) {
   for (const Tool* tool : tools)
@@ -36,20 +37,32 @@ std::vector<std::string_view> tool_names() {
 }
 
 bool is_training_file(std::string_view model) {
-  return model.ends_with(".yaml") || model.ends_with(".yml");
+  return model.ends_with(".yaml") || model.ends_with(".yml") || model.ends_with(".toml");
 }
 
-Training read_training(const Request& request) {
-  const Node file = read_document(request.path);
+namespace {
+
+Training read_node(const Request& request, Node file) {
   if (file.kind != Node::Kind::map)
     throw UserError(fmt::format("{}: a training file is a map of keys to values", request.path));
   const Tool& tool = tool_of(request, file);
   const ToolKeys& known = tool_keys(tool.name);
   Training training{.tool = std::string(tool.name), .version = known.version, .path = request.path};
+  if (tool.nested) file = flattened(file);
   Keys keys(file, known, request, training);
   tool.read(keys);
   keys.finish();
   return training;
+}
+
+}  // namespace
+
+Training read_training(const Request& request) {
+  return read_node(request, read_document(request.path));
+}
+
+Training read_training(const Request& request, const std::string& text) {
+  return read_node(request, parsed(text, request.path));
 }
 
 }  // namespace ac_advisor::intake

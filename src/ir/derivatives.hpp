@@ -14,6 +14,7 @@ void cos(Derivation& d);
 void sin(Derivation& d);
 void exp_of(Derivation& d);
 void softplus(Derivation& d);
+void logarithm(Derivation& d);
 void pad(Derivation& d);
 void masked_fill(Derivation& d);
 void cumsum(Derivation& d);

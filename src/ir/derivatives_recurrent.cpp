@@ -9,9 +9,14 @@ void exp_of(Derivation& d) {
   d.give(0, d.emit(OpKind::mul, {g, d.out()}, d.shape(g), d.dtype(g)));
 }
 
-void softplus(Derivation& d) {
+void softplus(Derivation& d) {  // and log_sigmoid, whose backward is a kernel of the same two
   const ValueId g = d.grad();
   d.give(0, d.emit(OpKind::softplus_backward, {g, d.in(0)}, d.shape(g), d.dtype(g)));
+}
+
+void logarithm(Derivation& d) {  // grad.div(self)
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.emit(OpKind::div, {g, x}, d.shape(x), d.dtype(g)));
 }
 
 void pad(Derivation& d) {  // by as much less

@@ -41,4 +41,9 @@ std::string in_quotes(std::string_view text) {
   return out + (at < text.size() ? "…\"" : "\"");
 }
 
+std::string plain(std::string_view text) {
+  const std::string quoted = in_quotes(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 }  // namespace ac_advisor::model

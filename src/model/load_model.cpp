@@ -1,10 +1,9 @@
-// MODEL of the command line: a file, a folder, a sample's name, standard input, or what Hugging
-// Face's cache has.
+// MODEL of the command line: a file, a folder, a sample's name, standard input, what Hugging Face's
+// cache has, or an id of the Hub whose configuration is built in.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -16,7 +15,9 @@
 #include "embedded/embedded.hpp"
 #include "found_config.hpp"
 #include "hub_cache.hpp"
+#include "hub_models.hpp"
 #include "in_quotes.hpp"
+#include "letters.hpp"
 #include "nearest.hpp"
 
 namespace ac_advisor::model {
@@ -28,13 +29,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_bytes = std::size_t{64} << 20;
 constexpr std::string_view samples_folder = "sample_models/";
 constexpr std::string_view config_name = "config.json";
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 [[noreturn]] void fail_too_large(const std::string& path) {
   throw UserError(
@@ -99,12 +93,16 @@ const embedded::File* find_sample(const std::string& model) {
 [[noreturn]] void fail_unknown(const std::string& model) {
   const std::vector<std::string> names = sample_names();
   const std::vector<std::string_view> views(names.begin(), names.end());
-  // "meta-llama/Llama-3.2-1B" is near the sample of its last part.
-  const std::string_view near = nearest(lower(fs::path(model).filename().string()), views);
+  const std::string_view sample = nearest(lower(fs::path(model).filename().string()), views);
+  const std::string id = nearest_hub_name(model);
   const bool repository = model.find('/') != std::string::npos;
+  const bool of_hub = !id.empty() && (repository || sample.empty());
+  const std::string near = of_hub ? id : std::string(sample);
   throw UserError(fmt::format(
-      "{}: no such file or folder, {}and no sample of that name{}; samples: {}", in_quotes(model),
-      repository ? "nothing of that name in Hugging Face's local cache, " : "",
+      "{}: no such file or folder, {}and no built-in model of that name{}; samples: {}; "
+      "`ac-advisor "
+      "models` lists the ids of Hugging Face's Hub too",
+      in_quotes(model), repository ? "nothing of that name in Hugging Face's local cache, " : "",
       near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), fmt::join(names, ", ")));
 }
 
@@ -137,6 +135,8 @@ FoundConfig find_config(const std::string& model) {
     throw UserError(fmt::format("{}: the snapshot has no config.json; was it downloaded whole?",
                                 snapshot.string()));
   }
+  if (const auto of_hub = find_hub_model(model))
+    return {of_hub->config, "built-in configuration of " + of_hub->id, of_hub->id};
   if (folder)
     throw UserError(
         fmt::format("{}: the folder has no config.json; name one that has, or the file", model));

@@ -77,9 +77,9 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
-constexpr Requirement is_ddp = {[](const StepConfig& c) { return c.layout.shard == Sharding::ddp; },
-                                shard_conflict, "only ddp has buckets of gradients",
-                                "use --shard ddp --world N"};
+constexpr Requirement is_ddp = {
+    [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
+    "only ddp has buckets of gradients, and hooks of them", "use --shard ddp --world N"};
 constexpr Requirement is_fsdp1 = {
     [](const StepConfig& c) { return c.layout.shard == Sharding::fsdp1; }, shard_conflict,
     "it is FullyShardedDataParallel's", "use --shard fsdp1 --world N"};
@@ -90,9 +90,6 @@ constexpr Requirement has_overlap = {
 constexpr Requirement has_checkpoints = {
     [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
     "nothing is checkpointed", "use --ac full"};
-constexpr Requirement has_buckets = {
-    [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
-    "only ddp has communication hooks", "use --shard ddp --world N"};
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
@@ -190,6 +187,21 @@ constexpr Requirement of_distributed_optimizer = {
     shard_conflict, "they are copies of Megatron-core's distributed optimizer",
     "use --framework megatron --transformer-impl transformer_engine --shard zero1"};
 
+std::string task_conflict(const StepConfig& c) {
+  return "--task " + std::string(to_option(c.task.kind));
+}
+constexpr Requirement of_trl = {
+    [](const StepConfig& c) { return c.runtime.framework == "trl"; },
+    [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
+    "other tasks than sft are planned as TRL's trainers do them", "use --framework trl"};
+constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.kind == Task::dpo; },
+                                       task_conflict, "only DPO compares with a reference",
+                                       "use --task dpo"};
+constexpr Requirement scores_answers = {
+    [](const StepConfig& c) { return c.task.pairs() && c.task.kind != Task::reward; },
+    task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
+    "use --task dpo, orpo or simpo"};
+
 using enum OptionGroup;
 using S = StepConfig;
 constexpr OptionRow table[] = {
@@ -199,6 +211,26 @@ constexpr OptionRow table[] = {
          "deepspeed: a "
          "preset of the options below; explicit options override it (hf)",
          model}),
+    needing(newer(choice<&S::task, &TaskChoice::kind, tasks>(
+                {"--task", "task", "NAME",
+                 "what the step trains for, by --framework trl: sft, dpo, orpo, simpo (pairs of a "
+                 "chosen and a rejected answer) or reward (a reward model of such pairs) (sft)",
+                 model})),
+            of_trl),
+    needing(newer(choice<&S::task, &TaskChoice::reference, references>(
+                {"--ref", "ref", "WHAT",
+                 "with --task dpo, what the reference's log-probabilities come from: model (a "
+                 "second one; without --lora the default), adapter (the model with its adapters "
+                 "off; with --lora the default) or precomputed (before training)",
+                 model})),
+            has_reference),
+    needing(newer(whole<&S::task, &TaskChoice::prompt>(
+                {"--prompt", "prompt", "N",
+                 "with --task dpo, orpo or simpo: tokens of each sequence that are the prompt's, "
+                 "which are not scored (0)",
+                 model},
+                0, most_tokens)),
+            scores_answers),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
                  "whose layers: hf (transformers', in any framework's loop); with --framework "
@@ -209,7 +241,9 @@ constexpr OptionRow table[] = {
                  model})),
             of_framework),
     whole<&S::run, &ModelRun::batch>(
-        {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
+        {"--batch", "batch", "N", "sequences per rank and micro-batch, or pairs of --task (1)",
+         model},
+        1, most_tokens),
     whole<&S::run, &ModelRun::seq>(
         {"--seq", "seq", "N", "tokens per sequence; 8k is 8192 (2048)", model}, 1, most_tokens),
     newer(whole<&S::run, &ModelRun::packing>(
@@ -228,8 +262,9 @@ constexpr OptionRow table[] = {
         {"--grad-accum", "grad_accum", "N", "micro-batches per step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
         {"--gpu", "gpu", "NAME",
-         "h100-80gb, h200, a100-80gb, … (see ac-advisor devices), cpu (exact bytes), or a device "
-         "file that calibrate wrote (h100-80gb)",
+         "h100-80gb, h200, … (see ac-advisor devices), 24GiB (any memory, rates of the nearest "
+         "GPU; "
+         "24GiB@l4: of that one), cpu (exact bytes), or a file that calibrate wrote (h100-80gb)",
          device}),
     whole<&S::layout, &Layout::world>(
         {"--world", "world", "N",
@@ -334,7 +369,7 @@ constexpr OptionRow table[] = {
                  "which of them pays on which network (none)",
                  parallelism},
                 compression_words, "^(none|bf16|fp16|topk:[0-9.e-]+|powersgd:[0-9]+)$")),
-            has_buckets),
+            is_ddp),
     needing(newer(whole<&S::layout, &Layout::optimizer_instances>(
                 {"--optimizer-instances", "optimizer_instances", "N",
                  "with zero1 of Megatron-core: copies of its distributed optimizer, each over a "

@@ -10,7 +10,8 @@ namespace ac_advisor::options {
 struct Elsewhere {
   std::string_view there;        ///< "--gradient-checkpointing"
   std::string_view here;         ///< "--ac"; empty: none alone, see `way_out`
-  std::string_view value = {};   ///< "full": it takes none there
+  std::string_view value = {};   ///< "full": it takes none there, or true and false
+  std::string_view off = {};     ///< "none": its value where it is false there; empty: none says so
   std::string_view before = {};  ///< of a value: "zero" makes zero3 of --zero 3
   std::string_view way_out = {};
 };

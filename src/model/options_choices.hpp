@@ -6,6 +6,15 @@
 
 namespace ac_advisor::options {
 
+inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},
+                                         {"dpo", Task::dpo},
+                                         {"orpo", Task::orpo},
+                                         {"simpo", Task::simpo},
+                                         {"reward", Task::reward}};
+inline constexpr Choice<Reference> references[] = {{"model", Reference::model},
+                                                   {"adapter", Reference::adapter},
+                                                   {"precomputed", Reference::precomputed},
+                                                   {"none", Reference::none}};
 inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
                                              {"submodule", AcScope::submodule}};
 inline constexpr Choice<Kernels> kernels[] = {

@@ -266,6 +266,31 @@ void settle_checkpoints(StepConfig& c, const Choices& hand) {
     c.memory.reentrant = c.adapters.kbit_prepare && c.adapters.quantized() && whole_blocks;
 }
 
+/// TRL v1.16: DPOTrainer loads a second model unless there are adapters, which it turns off. Its
+/// head and those of its other trainers are their own: tiles, or whole logits.
+void settle_task(StepConfig& c, const Choices& hand) {
+  if (!c.task.pairs()) return;
+  const std::string task = std::string("--task ") + to_option(c.task.kind);
+  if (c.task.kind == Task::dpo && !hand.has("--ref"))
+    c.task.reference = c.adapters.used() ? Reference::adapter : Reference::model;
+  if (c.task.kind == Task::dpo && c.task.reference == Reference::none)
+    throw UserError(task +
+                    " --ref none: DPO's loss is of log-probabilities over a reference's; use "
+                    "--ref model, adapter or precomputed, or --task orpo or simpo");
+  if (c.task.reference == Reference::adapter && !c.adapters.used())
+    throw UserError(task +
+                    " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
+                    "use --ref model or precomputed");
+  const LossKind own = c.task.kind == Task::dpo ? LossKind::tiled : LossKind::ce;
+  if (hand.has("--loss") && c.memory.loss != own)
+    throw UserError(task + " --loss " + loss_option(c) +
+                    ": the trainer computes its loss its own way; leave --loss out");
+  if (hand.has("--hold-output") && c.memory.hold_output)
+    throw UserError(task +
+                    " --hold-output: TRL's trainers keep the loss alone; drop --hold-output");
+  c.memory.loss = own;
+}
+
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
   if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
@@ -284,6 +309,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_sharding(config, hand);
   settle_global_batch(config, hand);
   settle_requirements(config, hand);
+  settle_task(config, hand);
   settle_held_output(config, hand, preset);
   settle_adapters(config, hand);
   settle_dtypes(config, hand, preset);

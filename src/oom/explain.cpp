@@ -8,23 +8,15 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "in_plan.hpp"
+#include "model/grouped.hpp"
 #include "tensor.hpp"
 
 namespace ac_advisor::oom {
 namespace {
 
+using model::grouped;
+
 constexpr std::int64_t gib = std::int64_t{1} << 30, mib = 1 << 20;
-
-std::string size_text(std::int64_t bytes) {
-  if (std::abs(bytes) >= gib) return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / gib);
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / mib);
-}
-
-std::string grouped(std::int64_t n) {
-  std::string digits = std::to_string(n);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
 
 bool is_pairs(const Candidate& c) { return c.role == Role::scores || c.role == Role::mask; }
 
@@ -33,13 +25,13 @@ std::string made_by(const Candidate& c, const StepConfig* config) {
   if (c.rows == 0) return "";
   if (is_pairs(c)) return fmt::format("a sequence of {} tokens", grouped(c.rows));
   if (config != nullptr) {
-    const std::int64_t seq = config->local_seq(), batch = config->run.batch;
+    const std::int64_t seq = config->local_seq(), batch = config->rows();
     if (c.planned && c.rows == batch * seq)
       return fmt::format("the planned batch: {} x {}", batch, grouped(seq));
     if (c.planned) return "the planned batch";
     if (c.rows % seq == 0)
-      return fmt::format("{} sequences of {} in one pass (planned: {})", grouped(c.rows / seq),
-                         grouped(seq), batch);
+      return fmt::format("{} sequence{} of {} in one pass (planned: {})", grouped(c.rows / seq),
+                         c.rows == seq ? "" : "s", grouped(seq), batch);
     if (batch > 1 && c.rows % batch == 0)
       return fmt::format("{} sequences of {} (planned: {} of {})", batch, grouped(c.rows / batch),
                          batch, grouped(seq));
@@ -55,15 +47,14 @@ std::string made_by(const Candidate& c, const StepConfig* config) {
   return fmt::format("{} tokens in one pass", grouped(c.rows));
 }
 
-Tensor tensor_of(const Candidate& c, const Marks& marks, const model::ModelSpec* model,
-                 const StepConfig* config) {
+Tensor tensor_of(const Candidate& c, const Marks& marks, PlannedStep* step) {
   Tensor t;
   t.what = c.what;
   t.rows = c.rows;
   t.width = c.width;
   t.element = c.element;
   t.bytes = c.bytes();
-  t.made_by = made_by(c, config);
+  t.made_by = made_by(c, step != nullptr ? &step->config() : nullptr);
   t.certain = c.role == marks.role || (c.planned && c.rows > 0);
   const char* exactly = c.least_rows == c.most_rows || c.planned ? "" : "about ";
   const std::string each = fmt::format("{} byte{} each", c.element, c.element == 1 ? "" : "s");
@@ -74,8 +65,8 @@ Tensor tensor_of(const Candidate& c, const Marks& marks, const model::ModelSpec*
                           grouped(c.rows), each);
   else
     t.shape = fmt::format("{}{} tokens x {}, {}", exactly, grouped(c.rows), grouped(c.width), each);
-  if (model == nullptr || config == nullptr || !c.planned) return t;
-  if (const auto in_plan = find_in_plan(*model, *config, t.bytes, c.role)) {
+  if (step == nullptr || !c.planned) return t;
+  if (const auto in_plan = step->find(t.bytes, c.role)) {
     t.op = in_plan->op;
     t.module = in_plan->module;
     t.plan_phase = in_plan->phase;
@@ -133,7 +124,7 @@ void note_memory(Finding& f) {
   if (e.private_pools && e.private_pools->bytes > 0)
     f.notes.push_back(fmt::format("{} are in private pools: CUDA graphs keep them",
                                   size_text(e.private_pools->bytes)));
-  if (e.requested && asked_for(*e.requested).most <= 20 * mib && !f.tensor)
+  if (e.requested && e.requested->least() <= 20 * mib && !f.tensor)
     f.notes.push_back(
         "so small a request says little of its tensor: the device was full before it; look at what "
         "is allocated, not at what was asked for");
@@ -155,7 +146,7 @@ void note_memory(Finding& f) {
         "cache: raise gpu_memory_utilization, or shorten max_model_len, or free the GPU first");
 }
 
-Finding finding_of(Error error, const model::ModelSpec* model, const StepConfig* config) {
+Finding finding_of(Error error, PlannedStep* step) {
   Finding f;
   const Marks marks = marks_of(error.frames);
   f.role = marks.words;
@@ -163,12 +154,16 @@ Finding finding_of(Error error, const model::ModelSpec* model, const StepConfig*
   f.where = marks.where;
   f.error = std::move(error);
   if (f.error.requested && f.error.kind == Kind::allocator) {
-    const std::vector<Candidate> list = candidates(*f.error.requested, marks, model, config);
+    constexpr std::size_t most_told = 3;
+    std::vector<Candidate> list =
+        candidates(*f.error.requested, marks, step != nullptr ? &step->model() : nullptr,
+                   step != nullptr ? &step->config() : nullptr);
+    if (list.size() > most_told) list.resize(most_told);
     for (const Candidate& c : list) {
-      Tensor t = tensor_of(c, marks, model, config);
+      Tensor t = tensor_of(c, marks, step);
       if (!f.tensor)
         f.tensor = std::move(t);
-      else if (f.alternatives.size() < 2)
+      else
         f.alternatives.push_back(std::move(t));
     }
   }
@@ -207,27 +202,26 @@ std::vector<std::string> suggest(const std::vector<Finding>& findings) {
   return list;
 }
 
-Explanation explained(std::string_view text, const model::ModelSpec* model,
-                      const StepConfig* config) {
+Explanation explained(std::vector<Error> errors, std::int64_t flushes, PlannedStep* step) {
   Explanation e;
-  for (Error& error : read_errors(text))
-    e.findings.push_back(finding_of(std::move(error), model, config));
-  e.flushes = cache_flushes(text);
+  for (Error& error : errors) e.findings.push_back(finding_of(std::move(error), step));
+  e.flushes = flushes;
   return e;
 }
 
 }  // namespace
 
-Explanation explain(std::string_view text) {
-  Explanation e = explained(text, nullptr, nullptr);
+Explanation explain(std::vector<Error> errors, std::int64_t flushes) {
+  Explanation e = explained(std::move(errors), flushes, nullptr);
   e.suggestions = suggest(e.findings);
   return e;
 }
 
-Explanation explain(std::string_view text, const model::ModelSpec& model, const StepConfig& config,
-                    const OptionList& by_hand) {
-  Explanation e = explained(text, &model, &config);
-  Planned& planned = e.planned.emplace(Planned{advise::plan(model, config), {}, {}});
+Explanation explain(std::vector<Error> errors, std::int64_t flushes, const model::ModelSpec& model,
+                    const advise::Resolved& resolved) {
+  PlannedStep step(model, resolved.config);
+  Explanation e = explained(std::move(errors), flushes, &step);
+  Planned& planned = e.planned.emplace(Planned{advise::plan(model, resolved), {}, {}});
   for (const Finding& f : e.findings) {
     constexpr double more = 1.1;
     const std::int64_t peak = planned.profile.memory.peak_allocated;
@@ -247,7 +241,7 @@ Explanation explain(std::string_view text, const model::ModelSpec& model, const 
   for (const Finding& f : e.findings)
     if (planned.profile.fit.fits && f.error.requested && !f.fragmented)
       less = std::max(less, std::max(f.missing, f.error.requested->bytes / 8));
-  planned.changes = advise::changes_that_fit(model, planned.profile, by_hand, less);
+  planned.changes = advise::changes_that_fit(model, planned.profile, resolved.options, less);
   return e;
 }
 
@@ -255,14 +249,16 @@ std::string device_of(const std::vector<Error>& errors) {
   for (const Error& e : errors) {
     if (!e.capacity) continue;
     std::string best;
-    double nearest = 0.02;  // of devices of one size: a driver's share
+    double nearest = 0.02, flops = 0;  // of devices of one size: a driver's share
     for (const std::string& name : simulate::device_names()) {
       const simulate::Device& device = simulate::find_device(name);
       if (!device.cuda) continue;
       const double off = std::abs(static_cast<double>(device.usable_bytes - e.capacity->bytes)) /
                          static_cast<double>(device.usable_bytes);
-      if (off < nearest) {
+      // The L40's memory is the L40S's: of equals the fastest.
+      if (off < nearest || (off == nearest && device.bf16_flops > flops)) {
         nearest = off;
+        flops = device.bf16_flops;
         best = name;
       }
     }

@@ -1,18 +1,35 @@
 #pragma once
 
-#include "ac_advisor/oom/explain.hpp"
-#include "tensor.hpp"
+#include <optional>
+#include <string>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+#include "advise/budget.hpp"
+#include "frame_marks.hpp"
 
 namespace ac_advisor::oom {
 
-/// Ops of the planned step that make a tensor of these bytes.
+/// An op of the planned step that makes a tensor.
 struct InPlan {
   std::string op, module, phase;
 };
-/// The first such op whose tensors are of the role; else the first of any. None where the step has
-/// no such tensor.
-[[nodiscard]] std::optional<InPlan> find_in_plan(const model::ModelSpec& model,
-                                                 const StepConfig& config, std::int64_t bytes,
-                                                 Role role);
+
+/// A model's step, whose ops are made when they are first asked for.
+class PlannedStep {
+ public:
+  PlannedStep(const model::ModelSpec& model, const StepConfig& config)
+      : model_(model), config_(config) {}
+  [[nodiscard]] const model::ModelSpec& model() const { return model_; }
+  [[nodiscard]] const StepConfig& config() const { return config_; }
+  /// The first op that makes a tensor of these bytes and of that role; none: the step has none.
+  /// Throws UserError where the step cannot be planned.
+  [[nodiscard]] std::optional<InPlan> find(std::int64_t bytes, Role role);
+
+ private:
+  const model::ModelSpec& model_;
+  const StepConfig& config_;
+  std::optional<advise::Solved> solved_;
+};
 
 }  // namespace ac_advisor::oom

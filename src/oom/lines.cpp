@@ -7,7 +7,7 @@
 namespace ac_advisor::oom {
 namespace {
 
-constexpr std::size_t most_lines = 2'000'000, most_bytes = 4096;
+constexpr std::size_t most_bytes = 4096;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -97,11 +97,19 @@ Line line_of(std::string_view raw) {
   return line;
 }
 
+/// Where the last `most` lines begin; 0: it has no more.
+std::size_t begin_of_last(std::string_view text, std::size_t most) {
+  std::size_t lines = 0;
+  for (std::size_t at = text.size(); at-- > 1;)
+    if ((text[at - 1] == '\n' || text[at - 1] == '\r') && ++lines == most) return at;
+  return 0;
+}
+
 }  // namespace
 
-std::vector<Line> lines_of(std::string_view text) {
+std::vector<Line> lines_of(std::string_view text, std::size_t most) {
   std::vector<Line> lines;
-  for (std::size_t at = 0; at < text.size() && lines.size() < most_lines;) {
+  for (std::size_t at = begin_of_last(text, most); at < text.size();) {
     const std::size_t end = std::min(text.find_first_of("\n\r", at), text.size());
     lines.push_back(line_of(text.substr(at, end - at)));
     at = end + 1;

@@ -14,7 +14,7 @@ struct Line {
   std::string speaker;     ///< all that stood before the text: lines of one process have the same
 };
 
-/// At most 2 million lines, each of at most 4,096 bytes.
-[[nodiscard]] std::vector<Line> lines_of(std::string_view text);
+/// The last `most` lines of a text, where its error stands, each of at most 4,096 bytes.
+[[nodiscard]] std::vector<Line> lines_of(std::string_view text, std::size_t most = 2'000'000);
 
 }  // namespace ac_advisor::oom

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -134,11 +136,16 @@ Error read_message(std::string_view s, std::string_view backend) {
   return e;
 }
 
+/// By what stands before both, or by the rank where both tell it.
+bool same_process(const Line& a, const Line& b) {
+  return a.speaker == b.speaker || (a.rank >= 0 && a.rank == b.rank);
+}
+
 /// The next lines of the same process, as one, until another message or traceback begins.
 std::string joined(const std::vector<Line>& lines, std::size_t at, std::size_t from) {
   std::string text = lines[at].text.substr(from);
   for (std::size_t i = at + 1; i < lines.size() && i < at + 40 && text.size() < window; ++i) {
-    if (lines[i].speaker != lines[at].speaker && lines[i].rank != lines[at].rank) continue;
+    if (!same_process(lines[i], lines[at])) continue;
     const std::string& next = lines[i].text;
     if (next.find("Traceback (most") != std::string::npos ||
         next.find("Tried to allocate") != std::string::npos)
@@ -263,6 +270,13 @@ std::vector<Error> read_errors(std::string_view text) {
     add(errors, std::move(*found));
   }
   return errors;
+}
+
+std::string size_text(std::int64_t bytes) {
+  constexpr double gib = 1 << 30, mib = 1 << 20;
+  const auto size = static_cast<double>(bytes);
+  return std::abs(size) >= gib ? fmt::format("{:.2f} GiB", size / gib)
+                               : fmt::format("{:.1f} MiB", size / mib);
 }
 
 std::int64_t cache_flushes(std::string_view text) {

@@ -123,11 +123,11 @@ std::int64_t roundest(std::int64_t least, std::int64_t most) {
   return least;
 }
 
-std::int64_t planned_rows(const StepConfig& c) { return c.run.batch * c.local_seq(); }
+std::int64_t planned_rows(const StepConfig& c) { return c.rows() * c.local_seq(); }
 
 /// Rows that the configuration has: its tokens, without each sequence's last, or a chunk of them.
 bool is_planned(std::int64_t least, std::int64_t most, const StepConfig& c, std::int64_t& rows) {
-  for (const std::int64_t n : {planned_rows(c), c.run.batch * (c.local_seq() - 1),
+  for (const std::int64_t n : {planned_rows(c), c.rows() * (c.local_seq() - 1),
                                c.memory.chunk_tokens > 0 ? c.memory.chunk_tokens : planned_rows(c)})
     if (least <= n && n <= most) {
       rows = n;
@@ -173,7 +173,7 @@ void match_tokens(const Form& form, const Range& asked, const Marks& marks,
 
 void match_pairs(const Form& form, const Range& asked, const Marks& marks, const StepConfig* config,
                  std::vector<Candidate>& into) {
-  const std::int64_t sequences = config != nullptr ? config->run.batch : 1;
+  const std::int64_t sequences = config != nullptr ? config->rows() : 1;
   for (std::size_t i = 0; i < form.elements.size(); ++i) {
     const double pair = static_cast<double>(form.width * form.elements[i] * sequences);
     Candidate c{form.role, form.what};
@@ -235,7 +235,7 @@ std::int64_t Candidate::bytes() const {
 
 Range asked_for(const Amount& told) {
   constexpr std::int64_t small = 2 * mib, large = 20 * mib;
-  if (told.most() <= small) return {1, mib};
+  if (told.least() <= small) return {1, mib};
   if (told.least() <= large && large <= told.most() && told.slack < mib)
     return {mib + 1, told.most()};
   return {std::max<std::int64_t>(1, told.least() - 2 * mib + 1), told.most()};
@@ -245,7 +245,7 @@ std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
                                   const model::ModelSpec* model, const StepConfig* config) {
   const Range asked = asked_for(told);
   std::vector<Candidate> found;
-  if (asked.most <= mib) return found;
+  if (asked.least <= mib + 1) return found;  // a segment that very different tensors share
   std::vector<Form> forms =
       model != nullptr && config != nullptr ? forms_of(*model, *config) : known_vocabularies(marks);
   if (model != nullptr && marks.width > 0)

@@ -11,7 +11,9 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Emission::out(const Shape& shape, DType dtype, bool requires_grad) {
-  const V v = p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
+  // torch.no_grad() is around all that the reference does.
+  const bool recorded = requires_grad && owner_ == ir::Owner::policy;
+  const V v = p_.make(shape, dtype, Role::activation, at(leaf_), recorded);
   p_.value(v).distributed = distributed_;
   return v;
 }

@@ -14,9 +14,11 @@ class Emission {
  protected:
   using V = ir::ValueId;
 
-  explicit Emission(StepProgram& step) : s_(step), p_(step.program), m_(step.model) {}
+  explicit Emission(StepProgram& step) : Emission(step, step.model, ir::Owner::policy) {}
+  Emission(StepProgram& step, ModelValues& model, ir::Owner owner)
+      : s_(step), p_(step.program), m_(model), owner_(owner) {}
 
-  [[nodiscard]] ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
+  [[nodiscard]] ir::ModulePath at(ir::Module leaf) const { return {block_, leaf, owner_}; }
   V out(const ir::Shape& shape, DType dtype, bool requires_grad);
   ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
                 const ir::Attributes& attributes = {});
@@ -47,6 +49,7 @@ class Emission {
   StepProgram& s_;
   ir::Program& p_;
   ModelValues& m_;
+  ir::Owner owner_;
   std::int16_t block_ = -1;
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;

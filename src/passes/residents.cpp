@@ -8,10 +8,14 @@ namespace {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
-  // Adapters are made when the frozen base is there (peft/mapping_func.py, get_peft_model).
-  for (const Parameter& parameter : step.parameters)
-    if (parameter.stored == ir::no_id && !parameter.trained)
-      step.resident.push_back(parameter.value);
+  // Adapters are made when the frozen base is there (peft/mapping_func.py, get_peft_model), and a
+  // reference model after all of the model.
+  std::vector<ir::ValueId> reference;
+  for (const Parameter& parameter : step.parameters) {
+    if (parameter.stored != ir::no_id || parameter.trained) continue;
+    const bool own = parameter.module.owner == ir::Owner::policy;
+    (own ? step.resident : reference).push_back(parameter.value);
+  }
   for (Parameter& parameter : step.parameters) {
     if (parameter.stored != ir::no_id) continue;  // a sharding pass has said what is stored
     parameter.stored = parameter.value;
@@ -24,6 +28,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
     step.optimized.push_back({parameter.value, parameter.gradient});
     if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
   }
+  step.resident.insert(step.resident.end(), reference.begin(), reference.end());
   step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
   step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
 }

@@ -8,8 +8,8 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
     expert_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions, litgpt_exclusions,
-    packing_exclusions, position_exclusions, trainer_exclusions, ulysses_exclusions,
-    zero3_exclusions, zero_on_host_exclusions;
+    packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
+    ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 
@@ -24,6 +24,7 @@ Of asked_of(const Pass& pass) {
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
+    all.push_back(task_exclusions);
     all.push_back(litgpt_exclusions);
     all.push_back(layer_exclusions);
     all.push_back(fsdp1_exclusions);

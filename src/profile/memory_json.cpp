@@ -63,10 +63,11 @@ TimelinePoint read_point(const Reader& reader) {
 Json memory_json(const Memory& m) {
   Json out;
   visit_peaks(m, Writing{out});
+  if (m.reference_forward_peak > 0) out["reference_forward_peak_bytes"] = m.reference_forward_peak;
   if (m.host_pinned > 0) out["host_pinned_bytes"] = m.host_pinned;
   out["at_peak"] = Json::object();
   for (std::size_t i = 0; i < category_count; ++i)
-    if (static_cast<Category>(i) != Category::unknown || m.at_peak[i] != 0)
+    if (!is_optional(static_cast<Category>(i)) || m.at_peak[i] != 0)
       out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
   visit_parts(m, Writing{out});
   for (const RankMemory& rank : m.ranks) {
@@ -90,11 +91,14 @@ Json memory_json(const Memory& m) {
 
 void read_memory(const Reader& r, Memory& m) {
   visit_peaks(m, Reading{r});
+  if (r.has("reference_forward_peak_bytes"))
+    r.at("reference_forward_peak_bytes") >> m.reference_forward_peak;
   if (r.has("host_pinned_bytes")) r.at("host_pinned_bytes") >> m.host_pinned;
   const Reader categories = r.at("at_peak");
   for (std::size_t i = 0; i < category_count; ++i)
-    if (static_cast<Category>(i) != Category::unknown || categories.has("unknown"))
-      categories.at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
+    if (const char* name = to_string(static_cast<Category>(i));
+        !is_optional(static_cast<Category>(i)) || categories.has(name))
+      categories.at(name) >> m.at_peak[i];
   visit_parts(m, Reading{r});
   if (r.has("ranks"))
     for (const Reader& rank : r.at("ranks").list()) {

@@ -1,5 +1,6 @@
 #include "ac_advisor/simulate/device.hpp"
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -14,6 +15,7 @@
 #include "embedded/embedded.hpp"
 #include "files/fingerprint.hpp"
 #include "json/node.hpp"
+#include "memory_device.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -221,32 +223,78 @@ std::string device_file(const std::string& name) {
     }
     if (wanted) return std::string(file.text);
   }
-  if (const auto bytes = size_in(name)) {
-    std::string near;
-    for (const embedded::File& file : embedded::files()) {
-      if (!is_device(file)) continue;
-      const json root = json::parse(file.text);
-      const double share = root["memory_bytes"]["value"].get<double>() / *bytes;
-      if (root["kind"] == "gpu" && share > 0.9 && share < 1.1)
-        near += (near.empty() ? "" : ", ") + name_of(file.path);
-    }
-    throw UserError(
-        "--gpu " + name + ": give a GPU by its name" +
-        (near.empty() ? " (see ac-advisor devices)" : "; with about that much: " + near));
-  }
   std::string list;
   for (const std::string& device : device_names()) list += (list.empty() ? "" : ", ") + device;
-  throw UserError("--gpu " + name + ": unknown GPU; available: " + list +
-                  ", and the path of a device file (ac-advisor calibrate writes one)");
+  throw UserError(
+      "--gpu " + name + ": unknown GPU; available: " + list +
+      ", memory alone (24GiB), and the path of a device file (ac-advisor calibrate writes one)");
+}
+
+namespace {
+
+/// The GPU whose memory is nearest to `bytes`; of equals the fastest.
+std::string nearest_in_memory(double bytes) {
+  std::string best;
+  double least = 0, flops = 0;
+  for (const std::string& name : device_names()) {
+    const Device& d = find_device(name);
+    if (!d.cuda) continue;
+    const double off = std::abs(std::log(static_cast<double>(d.memory_bytes) / bytes));
+    constexpr double equal = 0.02;  // 80 GB and 80 GiB
+    if (!best.empty() && (off > least + equal || (off > least - equal && d.bf16_flops <= flops)))
+      continue;
+    best = name;
+    least = off;
+    flops = d.bf16_flops;
+  }
+  return best;
+}
+
+/// What stands before @ in "24gib@l4", in bytes; none where it is no size.
+std::optional<double> memory_in(const std::string& name) {
+  const auto bytes = size_in(name.substr(0, name.find('@')));
+  constexpr double least = 1.0 * (1 << 30), most = 4096.0 * (1 << 30);
+  if (bytes && !(*bytes >= least && *bytes <= most))
+    throw UserError("--gpu " + name + ": memory from 1GiB to 4096GiB, such as 24GiB");
+  return bytes;
+}
+
+Device device_of_memory(const std::string& name) {
+  Device device = find_device(rates_of(name));
+  const std::int64_t bytes = static_cast<std::int64_t>(*memory_in(name));
+  device.title = name.substr(0, name.find('@')) + ", rates of " + device.title;
+  device.name = name;
+  // What the driver keeps is taken to grow with the memory.
+  device.usable_bytes = static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) *
+                                                  static_cast<double>(bytes) /
+                                                  static_cast<double>(device.memory_bytes));
+  device.memory_bytes = bytes;
+  return device;
+}
+
+}  // namespace
+
+std::string rates_of(const std::string& name) {
+  const auto bytes = memory_in(name);
+  if (!bytes) return {};
+  const std::size_t at = name.find('@');
+  if (at == std::string::npos) return nearest_in_memory(*bytes);
+  const std::string lender = name.substr(at + 1);
+  const Device& device = find_device(lender);
+  if (!device.cuda || size_in(lender))
+    throw UserError("--gpu " + name + ": after @ comes a GPU's name (see ac-advisor devices)");
+  return device.name;
 }
 
 const Device& find_device(const std::string& name) {
   // Parsed once a process: a sweep asks for the same device a thousand times.
-  static std::mutex mutex;
+  static std::recursive_mutex mutex;  // a device of a memory asks for all others
   static std::map<std::string, Device> known;
   const std::lock_guard lock(mutex);
   if (const auto it = known.find(name); it != known.end()) return it->second;
   const bool path = name.find('/') != std::string::npos || name.ends_with(suffix);
+  if (!path && !rates_of(name).empty())
+    return known.emplace(name, device_of_memory(name)).first->second;
   const Device device =
       path ? parse_device(read_file(name), "--gpu " + name)
            : read_device(json::parse(device_file(name)), std::string(folder) + name);

@@ -80,6 +80,8 @@ MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule&
     }
     auto& peak = trace.peak_by_phase[static_cast<std::size_t>(op.phase)];
     peak = std::max(peak, live + scratch);
+    if (op.module.owner == ir::Owner::reference)
+      trace.reference_peak = std::max(trace.reference_peak, live + scratch);
     for (std::int32_t f = schedule.free_begin[i]; f < schedule.free_begin[i + 1]; ++f) {
       const ir::StorageId s = schedule.freed[static_cast<std::size_t>(f)];
       if (alive[static_cast<std::size_t>(s)]) live -= size(s);

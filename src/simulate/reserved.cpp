@@ -326,9 +326,7 @@ class Steps {
     const int stream = s == ir::no_id ? other : stream_of(s);
     if (result_.refused) return CachingAllocator::failed;
     const Handle handle = allocator_.allocate(bytes, stream);
-    if (handle == CachingAllocator::failed)
-      result_.refused = {result_.steps.size(), op_, s, bytes, allocator_.allocated(),
-                         allocator_.reserved()};
+    if (handle == CachingAllocator::failed) result_.refused = {result_.steps.size(), op_, bytes};
     if (observer_) observer_(allocator_, {s, op_, handle, bytes, stream, false});
     return handle;
   }
@@ -485,7 +483,7 @@ class Steps {
     if (!result_.refused)
       result_.steps.push_back({allocator_.retries() - retries,
                                allocator_.released_segments() - released,
-                               allocator_.peak_allocated(), allocator_.peak_reserved()});
+                               allocator_.peak_allocated()});
   }
 
   /// A step with all states; of several stages of a rank more, as long as they reserve more: what

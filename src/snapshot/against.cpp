@@ -54,6 +54,13 @@ ByCategory seen(const Planned& planned, bool tells_loss) {
   return result;
 }
 
+/// What the allocator makes of a request: a block can be larger where its rest was not split off.
+Bytes rounded(Bytes requested) { return std::max<Bytes>(512, (requested + 511) / 512 * 512); }
+
+bool made_before(const LiveBlock* x, const LiveBlock* y) {
+  return x->born != y->born ? x->born < y->born : x->address < y->address;
+}
+
 /// "blocks.*.mlp": what all blocks have alike is told once.
 std::string of_all_blocks(const std::string& module) {
   if (!module.starts_with("blocks.")) return module;
@@ -69,16 +76,13 @@ Bytes relabel(Analysis& a, const Planned& planned) {
   std::map<Bytes, std::map<Category, std::int64_t>> wanted;  // by size
   for (const advise::PlannedTensor& t : planned) ++wanted[t.tensor.bytes][seen_as(t, told)];
   std::map<Bytes, std::vector<LiveBlock*>> live;
-  for (LiveBlock& b : a.live)
-    live[std::max<Bytes>(512, (b.requested + 511) / 512 * 512)].push_back(&b);
+  for (LiveBlock& b : a.live) live[rounded(b.requested)].push_back(&b);
   Bytes changed = 0;
   for (auto& [bytes_each, blocks] : live) {
     const auto found = wanted.find(bytes_each);
     if (found == wanted.end()) continue;
     std::map<Category, std::int64_t>& lacking = found->second;
-    std::stable_sort(blocks.begin(), blocks.end(), [](const LiveBlock* x, const LiveBlock* y) {
-      return x->born != y->born ? x->born < y->born : x->address < y->address;
-    });
+    std::stable_sort(blocks.begin(), blocks.end(), made_before);
     std::vector<LiveBlock*> beyond;  // what the plan has not so many of
     for (LiveBlock* b : blocks)
       if (std::int64_t& n = lacking[seen_as(b->category)]; n > 0)
@@ -134,11 +138,7 @@ void match(Against& r, const Planned& planned) {
   };
   std::map<Bytes, Side> sizes;
   for (const advise::PlannedTensor& t : planned) sizes[t.tensor.bytes].planned.push_back(&t);
-  for (const LiveBlock& b : r.analysis.live) {
-    // What was asked for, rounded: a block can be larger where its rest was not split off.
-    const Bytes asked = std::max<Bytes>(512, (b.requested + 511) / 512 * 512);
-    sizes[asked].measured.push_back(&b);
-  }
+  for (const LiveBlock& b : r.analysis.live) sizes[rounded(b.requested)].measured.push_back(&b);
   r.planned_blocks = static_cast<std::int64_t>(planned.size());
   r.measured_blocks = static_cast<std::int64_t>(r.analysis.live.size());
   const auto add = [](std::vector<Unmatched>& list, Bytes size, Category category,
@@ -155,10 +155,7 @@ void match(Against& r, const Planned& planned) {
     // Named: clang 14 captures no structured bindings.
     const auto size = bytes_each;
     auto& side = both;
-    std::stable_sort(side.measured.begin(), side.measured.end(),
-                     [](const LiveBlock* x, const LiveBlock* y) {
-                       return x->born != y->born ? x->born < y->born : x->address < y->address;
-                     });
+    std::stable_sort(side.measured.begin(), side.measured.end(), made_before);
     // First those whose categories agree, so that what is left over is what differs.
     std::vector<bool> used(side.measured.size(), false);
     std::vector<const advise::PlannedTensor*> left;
@@ -208,7 +205,7 @@ void find(Against& r) {
           : fmt::format("the measured peak is {} {} than the planned one ({:+.2f} %)",
                         mib(std::abs(difference)), difference > 0 ? "higher" : "lower", share));
   Bytes rest = 0;
-  for (const LiveBlock& b : r.analysis.live) rest += b.size - (b.requested + 511) / 512 * 512;
+  for (const LiveBlock& b : r.analysis.live) rest += b.size - rounded(b.requested);
   if (rest > 0)
     r.findings.push_back(mib(rest) +
                          " of it are the ends of blocks that were too small to split off, which a "

@@ -17,11 +17,20 @@ constexpr DeviceName device_names[] = {
     {{"H100", "PCIe"}, "h100-pcie"},
     {{"H100", "NVL"}, "h100-nvl"},
     {{"H200", ""}, "h200"},
+    {{"H20", ""}, "h20"},  // after the H200
     {{"A100", "80GB"}, "a100-80gb"},
     {{"A100", "40GB"}, "a100-40gb"},
     {{"B200", ""}, "b200"},
     {{"L40S", ""}, "l40s"},
+    {{"L40", ""}, "l40"},  // after the L40S
+    {{"A10G", ""}, "a10g"},
+    {{"V100", "32GB"}, "v100-32gb"},
+    {{"V100", "16GB"}, "v100-16gb"},
     {{"RTX 4090", ""}, "rtx-4090"},
+    {{"RTX 5090", ""}, "rtx-5090"},
+    {{"RTX PRO 6000", ""}, "rtx-pro-6000"},
+    {{"MI325X", ""}, "mi325x"},
+    {{"MI355X", ""}, "mi355x"},
 };
 
 /// The window whose totals are a step's, and how many steps it has.

@@ -243,12 +243,12 @@ void Executor::capture() {
 StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t, double)>& loss) {
   const MemoryTracker::Scope scope(&tracker_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;  // no graph is ever built
+  backend_.clear_marks();  // a timer sets its first one when the step's inputs are there
   for (std::int64_t micro = 0; micro < config_.run.grad_accum; ++micro)
     load(micro, staged_[static_cast<std::size_t>(micro)]);
   backend_.set_step_scalars(static_cast<float>(optimizer_.learning_rate), step_key());
   if (capture_ != CudaGraph::off && until_capture_-- <= 0 && graphs_.empty()) capture();
   phases_.clear();
-  backend_.clear_marks();
   const auto start = Clock::now();
   if (graphs_.empty()) {
     issue();

@@ -7,6 +7,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "cli/command_table.hpp"
+#include "cli/generate.hpp"
 #include "model/option_words.hpp"
 
 using namespace ac_advisor;
@@ -151,6 +152,18 @@ TEST_CASE("words of other tools are taken for ours, underscores too") {
   for (const char* world : {"--world-size", "--num-gpus", "--gpus"})
     CHECK(options_of({world, "8"}) == OptionList{{"--world", "8"}});
   CHECK(options_of({"--gradient-checkpointing"}) == OptionList{{"--ac", "full"}});
+  // A switch may be told its value there, as HfArgumentParser takes it.
+  for (const char* on : {"--gradient_checkpointing=True", "--gradient-checkpointing=1"})
+    CHECK(options_of({on}) == OptionList{{"--ac", "full"}});
+  CHECK(options_of({"--gradient_checkpointing", "True", "--seq", "64"}) ==
+        OptionList{{"--ac", "full"}, {"--seq", "64"}});
+  CHECK(options_of({"--gradient_checkpointing", "False"}) == OptionList{{"--ac", "none"}});
+  CHECK(options_of({"--load-in-4bit=false"}) == OptionList{{"--quantize", "none"}});
+  CHECK(options_of({"--torch_compile=no"}) == OptionList{{"--kernels", "eager"}});
+  CHECK(contains(error_of({"plan", "m", "--flash-attention=False"}),
+                 "--flash-attention=False: it stands for --attn flash here"));
+  CHECK(contains(error_of({"plan", "m", "--gradient-checkpointing=selective"}), "--ac full here"));
+  CHECK(contains(error_of({"plan", "m", "--bf16=false"}), "--autocast bf16"));
   CHECK(options_of({"--zero", "3"}) == OptionList{{"--shard", "zero3"}});
   CHECK(options_of({"--zero-stage=2"}) == OptionList{{"--shard", "zero2"}});
   CHECK(options_of({"--grad_accum", "4", "--load-in-4bit"}) ==
@@ -167,7 +180,37 @@ TEST_CASE("words of other tools are taken for ours, underscores too") {
       CHECK_FALSE(word.way_out.empty());
     else
       CHECK((find_option(word.here) != nullptr || word.here == "--global-batch"));
+    for (const std::string_view value : {word.value, word.off}) {
+      if (value.empty()) continue;
+      CAPTURE(value);
+      const auto& words = find_option(word.here)->words;
+      CHECK(std::find(words.begin(), words.end(), value) != words.end());
+    }
+    // Where it is one of ours, what is said of it would not be read.
+    if (word.here.empty())
+      for (const cli::ProgramOption& ours : cli::program_options()) CHECK(ours.name != word.there);
   }
+}
+
+TEST_CASE("--model where MODEL belongs says how") {
+  CHECK(contains(error_of({"plan", "--model", "llama-3.2-1b"}),
+                 "MODEL stands without an option: ac-advisor plan llama-3.2-1b"));
+}
+
+TEST_CASE("oom takes the global batch of the step beside it") {
+  CHECK(parse({"oom", "log", "m", "--global-batch-size", "64"}).options ==
+        OptionList{{"--global-batch", "64"}});
+}
+
+TEST_CASE("completion and reference have all that generate writes, and each option's opposite") {
+  const std::string bash = cli::bash_completion(), reference = cli::options_reference();
+  for (const std::string_view name : cli::generated_names()) {
+    CAPTURE(name);
+    CHECK_NOTHROW(static_cast<void>(parse({"generate", std::string(name).c_str()})));
+    CHECK(contains(bash, std::string(name)));
+  }
+  CHECK(contains(bash, " man reference schema "));
+  CHECK(contains(reference, "| `--hold-output`, `--no-hold-output` |"));
 }
 
 TEST_CASE("--help is one screen, the GPU first, and --help-all is all of it") {

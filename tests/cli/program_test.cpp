@@ -88,16 +88,47 @@ TEST_CASE("completion offers the first device, the first sample and the framewor
   CHECK(contains(offered("plan --gpu"), "a100-40gb"));
   CHECK(contains(offered("plan --framework"), "hf-trainer"));
   CHECK(contains(offered("plan"), "gemma-2-2b"));
+  CHECK(contains(offered("plan"), "Qwen/Qwen3-8B"));
+}
+
+TEST_CASE("models lists what is built in, 80 columns wide, or what has a word in its name") {
+  std::istringstream all(run("models").text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(all, line);) widest = std::max(widest, line.size());
+  CHECK(widest <= 80);
+  CHECK(contains(all.str(), "\nQwen/ "));
+  CHECK(contains(all.str(), " Qwen2.5-7B-Instruct"));
+  const std::string some = run("models QWEN3-0.6").text;
+  CHECK(some.starts_with("qwen3-0.6b "));
+  CHECK(contains(some, "\nQwen/Qwen3-0.6B "));
+  CHECK(contains(some, " 596049920 parameters\n"));
+  CHECK_FALSE(contains(some, "gemma"));
+  const Result none = run("models nonesuch 2>&1");
+  CHECK(none.code == 2);
+  CHECK(contains(none.text, "models nonesuch: no built-in model has this in its name"));
+}
+
+TEST_CASE("an id of the Hub is planned, and told to be built in: in the table, or on stderr") {
+  const std::string plan = "plan Qwen/Qwen3-0.6B --batch 1 --seq 128";
+  const std::string told = "built-in ones of Qwen/Qwen3-0.6B";
+  CHECK(contains(run(plan + " | tr -s '\\n ' ' '").text, told));
+  CHECK_FALSE(contains(run(plan + " 2>&1 1>/dev/null").text, told));
+  CHECK(contains(run(plan + " --format csv 2>&1 1>/dev/null").text, told));
+  const auto peak = [](const std::string& model) {
+    const std::string csv = run("plan " + model + " --batch 1 --seq 128 --format csv").text;
+    return csv.substr(csv.find(',', csv.find('\n')));  // without its name
+  };
+  CHECK(peak("Qwen/Qwen3-0.6B") == peak("qwen3-0.6b"));
 }
 
 TEST_CASE("a GPU is found by the name that its driver prints, and by its memory") {
   for (const char* name : {"RTX 4090", "NVIDIA GeForce RTX 4090", "rtx_4090", "Rtx-4090"})
     CHECK(contains(run("plan tiny-llama --format csv --gpu '" + std::string(name) + "'").text,
                    ",rtx-4090,"));
-  const Result by_size = run("plan tiny-llama --gpu 24GiB 2>&1");
-  CHECK(by_size.code == 2);
-  CHECK(contains(by_size.text, "rtx-4090"));
-  CHECK_FALSE(contains(by_size.text, "h100"));
+  const std::string by_size = run("plan tiny-llama --gpu 24GiB | tr -s '\\n ' ' '").text;
+  CHECK(contains(by_size, "24gib is no card: memory of that size with the rates"));
+  CHECK(contains(by_size, "of rtx-4090; --gpu 24gib@NAME takes another's"));
+  CHECK(contains(run("plan tiny-llama --gpu 24GiB@L4 | tr -s '\\n ' ' '").text, "of l4; --gpu"));
 }
 
 TEST_CASE("frameworks lists each preset with what it assumes of dtypes and loss") {

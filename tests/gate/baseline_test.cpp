@@ -1,5 +1,7 @@
 #include "ac_advisor/gate/baseline.hpp"
 
+#include <limits>
+
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -49,6 +51,19 @@ TEST_CASE("baseline: its parts sum to its peak") {
   CHECK(categories == b.figures[0]);
   CHECK(modules == b.figures[0]);
   CHECK(b.parts.memory.at_peak_by_module.count("blocks") == 1);
+}
+
+TEST_CASE("baseline: parts whose sum no 64 bits hold are refused by their name") {
+  for (const char* parts : {"launches_by_phase", "at_peak_bytes", "at_peak_by_module_bytes"}) {
+    CAPTURE(parts);
+    Json hostile = Json::parse(gate::to_json(small_baseline()));
+    hostile.erase("checksum");
+    for (auto& [name, value] : hostile.at(parts).items())
+      value = std::numeric_limits<std::int64_t>::max() / 2;
+    const std::string error = error_of(hostile.dump());
+    CHECK(error.find(parts) != std::string::npos);
+    CHECK(error.find("sums to more than 64 bits hold") != std::string::npos);
+  }
 }
 
 TEST_CASE("baseline: a figure that was changed by hand is refused, with and without a checksum") {

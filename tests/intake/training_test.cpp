@@ -245,6 +245,179 @@ TEST_CASE("merge keys and anchors are read as YAML has them") {
   CHECK(option(t, "--batch") == "3");
 }
 
+TEST_CASE("axolotl: what its validators make of the keys") {
+  if (!test::has_yaml) return;
+  const std::string text =
+      "base_model: tiny-llama\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\n"
+      "lora_target_linear: true\nsequence_len: 4096\nmicro_batch_size: 2\n"
+      "gradient_accumulation_steps: 4\nflash_attention: true\nsample_packing: true\n"
+      "gradient_checkpointing: true\n";
+  const intake::Training t = read(text);
+  CHECK(t.tool == "axolotl");
+  CHECK(option(t, "--framework") == "hf-trainer");
+  CHECK(option(t, "--batch") == "2");
+  CHECK(option(t, "--grad-accum") == "4");
+  CHECK(option(t, "--seq") == "4096");
+  CHECK(option(t, "--packing") == "2");  // joined where flash attention reads the documents' ends
+  CHECK(option(t, "--attn") == "flash");
+  CHECK(option(t, "--quantize") == "nf4-double");
+  CHECK(option(t, "--lora-targets") == "all-linear");
+  CHECK(option(t, "--lora-dtype") == "fp32");
+  CHECK(option(t, "--param-dtype") == "bf16");  // bf16: auto
+  CHECK(option(t, "--ac") == "full");
+  CHECK(option(t, "--ac-reentrant").empty());
+  CHECK(option(t, "--clip-grad") == "1.0");  // the Trainer's
+  CHECK(option(read("base_model: tiny-llama\n"), "--seq") == "512");
+  CHECK(contains(why("base_model: tiny-llama\nload_in_4bit: true\n"), "adapter: qlora or lora"));
+  CHECK(contains(why("base_model: tiny-llama\nadapter: qlora\n"), "needs load_in_4bit: true"));
+  CHECK(contains(why("base_model: tiny-llama\nrl: dpo\n"), "train.yaml:2: rl: dpo"));
+  CHECK(contains(why("base_model: tiny-llama\ngradient_checkpointing: unsloth\n"),
+                 "is true, false, offload or offload_disk"));
+  CHECK(contains(why("base_model: tiny-llama\nfsdp: [full_shard]\n"), "use fsdp_config"));
+  CHECK(contains(why("base_model: tiny-llama\nunfrozen_parameters: [lm_head]\n"),
+                 "--ignore unfrozen_parameters plans without it"));
+  CHECK(contains(why("base_model: tiny-llama\nattn_implementation: sdpa\nflash_attention: true\n"),
+                 "exclude each other"));
+}
+
+TEST_CASE(
+    "axolotl: Liger's kernels with its loss are the preset liger, cut cross-entropy is lc-ce") {
+  if (!test::has_yaml) return;
+  const std::string liger =
+      "base_model: tiny-llama\nplugins: [axolotl.integrations.liger.LigerPlugin]\n"
+      "liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true\n";
+  const intake::Training kernels = read(liger);
+  CHECK(option(kernels, "--framework") == "hf-trainer");
+  CHECK(option(kernels, "--kernels") == "fused");
+  const intake::Training loss = read(liger + "liger_fused_linear_cross_entropy: true\n");
+  CHECK(option(loss, "--framework") == "liger");
+  CHECK(option(loss, "--kernels").empty());
+  CHECK(option(loss, "--autocast") == "bf16");
+  const intake::Training cut = read(
+      "base_model: tiny-llama\n"
+      "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n");
+  CHECK(option(cut, "--loss") == "lc-ce");
+  CHECK(contains(why("base_model: tiny-llama\n"
+                     "plugins: [axolotl.integrations.spectrum.SpectrumPlugin]\n"),
+                 "SpectrumPlugin is not"));
+  const intake::Training fsdp =
+      read("base_model: tiny-llama\nfsdp_config: {fsdp_reshard_after_forward: false}\n");
+  CHECK(option(fsdp, "--shard") == "fsdp2");
+  CHECK(option(fsdp, "--reshard-after-forward") == "false");
+}
+
+TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --world leaves") {
+  if (!test::has_toml) return;
+  const auto toml = [](const std::string& text, const OptionList& given = {}) {
+    return intake::read_training(
+        {written("train.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + text),
+         "",
+         given,
+         {}});
+  };
+  const intake::Training t = toml("[training]\nlocal_batch_size = 2\nseq_len = 4096\n");
+  CHECK(t.tool == "torchtitan");
+  CHECK(t.model == "llama3/8B");
+  CHECK(option(t, "--shard") == "none");
+  CHECK(option(t, "--ac") == "every:2");  // the dataclass's own default
+  CHECK(option(t, "--param-dtype") == "fp32");
+  CHECK(option(t, "--compute-dtype") == "bf16");
+  const std::string layout =
+      "[parallelism]\ndata_parallel_replicate_degree = 2\ntensor_parallel_degree = 2\n"
+      "[training]\nlocal_batch_size = 2\nglobal_batch_size = 32\n";
+  const intake::Training wide = toml(layout, {{"--world", "16"}});
+  CHECK(option(wide, "--shard") == "hsdp:4");  // 16 / (2 * 2)
+  CHECK(option(wide, "--tp") == "2");
+  CHECK(option(wide, "--grad-accum") == "2");  // 32 / (2 * 8)
+  CHECK_THROWS_WITH_AS(static_cast<void>(toml(layout, {{"--world", "6"}})),
+                       doctest::Contains("no multiple of the other degrees' 4"), UserError);
+  const intake::Training pipeline = toml(
+      "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "
+      "\"Interleaved1F1B\"\n[training]\nlocal_batch_size = 8\n");
+  CHECK(option(pipeline, "--pp-schedule") == "interleaved:2");
+  CHECK(option(pipeline, "--batch") == "1");
+  CHECK(option(pipeline, "--grad-accum") == "8");
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(toml("[training]\nseq_len = \"long\"\n")),
+      doctest::Contains("train.toml:5: training.seq_len: long: is no whole number"), UserError);
+  CHECK_THROWS_WITH_AS(static_cast<void>(toml("[training\n")), doctest::Contains("not TOML"),
+                       UserError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(toml("a = " + std::string(100, '[') + std::string(100, ']') + "\n")),
+      doctest::Contains("nested more than"), UserError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(toml("[parallelism]\nexpert_parallel_degree = 2\n")),
+      doctest::Contains("train.toml:5: parallelism.expert_parallel_degree: 2: changes the step"),
+      UserError);
+  const intake::Training misspelt = toml("[training]\nseq_lem = 128\n");
+  REQUIRE(misspelt.unknown.size() == 1);
+  CHECK(misspelt.unknown[0] == "training.seq_lem (line 5); did you mean training.seq_len?");
+}
+
+TEST_CASE(
+    "torchtune: components are models, optimizers and losses, and --world makes it distributed") {
+  if (!test::has_yaml) return;
+  const std::string tune =
+      "model: {_component_: torchtune.models.llama3_2.lora_llama3_2_1b, lora_rank: 16,\n"
+      "  lora_attn_modules: [q_proj, output_proj], apply_lora_to_mlp: True}\n"
+      "tokenizer: {max_seq_len: 1024}\nbatch_size: 2\ngradient_accumulation_steps: 1\n"
+      "optimizer: {_component_: torch.optim.AdamW, fused: True}\n"
+      "loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}\ndtype: bf16\n"
+      "enable_activation_checkpointing: True\n";
+  const intake::Training t = read(tune);
+  CHECK(t.tool == "torchtune");
+  CHECK(t.model == "llama3_2/llama3_2_1b");
+  CHECK(option(t, "--lora-targets") == "q_proj,o_proj,gate_proj,up_proj,down_proj");
+  CHECK(option(t, "--lora-dtype") == "bf16");
+  CHECK(option(t, "--loss") == "chunked-logits:8");
+  CHECK(option(t, "--optimizer") == "adamw");
+  CHECK(option(t, "--shard").empty());
+  const intake::Training four = read(tune, {{"--world", "4"}});
+  CHECK(option(four, "--shard") == "fsdp2");
+  CHECK(option(four, "--reduce-dtype") == "bf16");
+  CHECK(contains(why(tune + "tensor_parallel_dim: 2\n"), "tensor parallelism is not planned"));
+  CHECK(contains(why("model: {_component_: torchtune.models.llama3.llama3_8b}\nbatch_size: 2\n"
+                     "tokenizer: {max_seq_len: null}\n"),
+                 "tokenizer.max_seq_len: none: rows are as long as the data has them"));
+  CHECK(contains(why(tune + "batch_size: {a: 1}\n"), "stands twice"));
+  CHECK(
+      contains(why("model: {_component_: torchtune.models.llama3.llama3_8b}\nbatch_size: {a: 1}\n"),
+               "train.yaml:2: batch_size: is a map; one word is expected"));
+}
+
+TEST_CASE(
+    "NeMo AutoModel and litgpt: sections are components' own, unknown keys beside them are told") {
+  if (!test::has_yaml) return;
+  const std::string recipe =
+      "step_scheduler: {global_batch_size: 32, local_batch_size: 2}\n"
+      "model: {_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained,\n"
+      "  pretrained_model_name_or_path: tiny-llama}\n"
+      "optimizer: {_target_: torch.optim.AdamW, lr: 1e-5, betas: [0.9, 0.95]}\n"
+      "dataset: {_target_: anything, of: its own}\n";
+  const intake::Training t = read(recipe, {{"--seq", "512"}, {"--world", "8"}});
+  CHECK(t.tool == "automodel");
+  CHECK(t.unknown.empty());
+  CHECK(option(t, "--grad-accum") == "2");  // 32 / (2 * 8)
+  CHECK(option(t, "--shard") == "fsdp2");
+  CHECK(option(t, "--keep-last-block") == "(flag)");  // reshard_after_forward: null
+  CHECK(option(t, "--reduce-dtype") == "fp32");
+  CHECK(option(t, "--kernels") == "fused");
+  CHECK(contains(why(recipe), "give --seq N by hand"));
+  CHECK(contains(why(recipe + "distributed: {tp_size: 2}\n", {{"--seq", "512"}}),
+                 "distributed.tp_size: 2: changes the step"));
+  const std::string lit =
+      "checkpoint_dir: checkpoints/meta-llama/Llama-3.2-1B\nlora_r: 8\nquantize: bnb.nf4-dq\n"
+      "train: {micro_batch_size: 2, global_batch_size: 8, max_seq_length: 256}\n";
+  const intake::Training l = read(lit);
+  CHECK(l.tool == "litgpt");
+  CHECK(l.model == "meta-llama/Llama-3.2-1B");
+  CHECK(option(l, "--lora-targets") == "query,value");
+  CHECK(option(l, "--lora-dropout") == "0.05");
+  CHECK(option(l, "--optimizer") == "paged-adamw");
+  CHECK(option(l, "--grad-accum") == "4");
+  CHECK(contains(why(lit + "devices: 2\n"), "litgpt is planned on one GPU"));
+}
+
 TEST_CASE("what a tool's own parser resolves is what the mapping has") {
   if (!test::has_yaml) return;
   const fs::path folder = fs::path(source_dir) / "tests/oracle";
@@ -252,8 +425,9 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
   std::size_t compared = 0;
   for (const auto& [file, resolved] : oracle.at("files").items()) {
     CAPTURE(file);
+    if (file.ends_with(".toml") && !test::has_toml) continue;
     const intake::Training t = intake::read_training(
-        {(fs::path(source_dir) / file).string(), resolved.at("tool"), {}, {}});
+        {(fs::path(source_dir) / file).string(), resolved.at("tool"), {{"--seq", "2048"}}, {}});
     for (const intake::Mapping& m : t.mapping) {
       const auto value = resolved.at("values").find(m.key);
       if (value == resolved.at("values").end()) continue;
@@ -261,11 +435,12 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
       std::string ours = m.value;
       if (ours == "true") ours = "True";
       if (ours == "false") ours = "False";
+      if (ours == "null") ours = "None";
       CHECK(ours == value->get<std::string>());
       ++compared;
     }
   }
-  CHECK(compared >= oracle.at("files").size() * 20);
+  CHECK(compared >= oracle.at("files").size() * 14);
 }
 
 }  // namespace ac_advisor::test

@@ -577,3 +577,22 @@ TEST_CASE("options of one kind of sharding are refused beside another") {
   CHECK(resolve(with(fsdp2, {{"--reshard-after-forward", "4"}})).layout.reshard_to == 4);
   CHECK_THROWS_AS(resolve(with(fsdp2, {{"--reshard-after-forward", "1"}})), UserError);
 }
+
+TEST_CASE("a task of pairs settles its reference and its loss, and says what it cannot take") {
+  const OptionList dpo = {{"--framework", "trl"}, {"--task", "dpo"}};
+  CHECK(resolve(dpo).task.reference == Reference::model);
+  CHECK(resolve(with(dpo, {{"--lora", "16"}})).task.reference == Reference::adapter);
+  CHECK(resolve(dpo).memory.loss == LossKind::tiled);
+  CHECK(resolve({{"--framework", "trl"}, {"--task", "orpo"}}).memory.loss == LossKind::ce);
+  CHECK(resolve({{"--framework", "trl"}}).task.kind == Task::sft);
+  CHECK(says(error({{"--task", "dpo"}}), {"--framework hf --task dpo", "use --framework trl"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "grpo"}}),
+             {"--task grpo", "not planned yet", "dpo, orpo, simpo and reward"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "dpp"}}), {"--task dpp", "dpo"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--ref", "model"}}), {"--task sft --ref model"}));
+  CHECK(says(error(with(dpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
+  CHECK(says(error(with(dpo, {{"--ref", "none"}})), {"--ref none", "--task orpo or simpo"}));
+  CHECK(says(error(with(dpo, {{"--loss", "ce"}})), {"--task dpo --loss ce"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "reward"}, {"--prompt", "8"}}),
+             {"--task reward --prompt 8", "use --task dpo, orpo or simpo"}));
+}

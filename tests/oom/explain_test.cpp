@@ -5,6 +5,8 @@
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/oom/explain.hpp"
+#include "oom/frame_marks.hpp"
+#include "oom/tensor.hpp"
 #include "oom/texts.hpp"
 
 namespace ac_advisor::test {
@@ -17,6 +19,16 @@ const std::string loss_frame =
     frame("/v/site-packages/transformers/loss/loss_utils.py", 36, "fixed_cross_entropy",
           "loss = nn.functional.cross_entropy(source, target, ignore_index=ignore_index)");
 
+Explanation explain(const std::string& text) {
+  return oom::explain(oom::read_errors(text), oom::cache_flushes(text));
+}
+
+Explanation explain(const std::string& text, const model::ModelSpec& model,
+                    const OptionList& options) {
+  return oom::explain(oom::read_errors(text), oom::cache_flushes(text), model,
+                      advise::resolve(model, options));
+}
+
 Finding only(const Explanation& e) {
   REQUIRE(e.findings.size() == 1);
   REQUIRE(e.findings.front().tensor);
@@ -24,7 +36,7 @@ Finding only(const Explanation& e) {
 }
 
 Finding without_model(const std::string& requested, const std::string& frames) {
-  return only(oom::explain(
+  return only(explain(
       Message{requested, "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", frames}.text()));
 }
 
@@ -33,7 +45,7 @@ Finding with_model(const std::string& requested, const std::string& frames,
   const model::ModelSpec model = model::load_model(model_name);
   const std::string text =
       Message{requested, "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", frames}.text();
-  return only(oom::explain(text, model, advise::resolve(model, options).config, options));
+  return only(explain(text, model, options));
 }
 
 }  // namespace
@@ -135,7 +147,7 @@ TEST_CASE("oom: unfused attention's scores tell the length of a sequence") {
 
 TEST_CASE("oom: need and fragmentation are told apart") {
   const auto finding = [](const char* free, const char* unallocated) {
-    return oom::explain(Message{"4.00 GiB", "79.11 GiB", free, "70.00 GiB", unallocated}.text())
+    return explain(Message{"4.00 GiB", "79.11 GiB", free, "70.00 GiB", unallocated}.text())
         .findings.at(0);
   };
   const Finding pieces = finding("1.50 GiB", "3.00 GiB");  // 4.5 of 4
@@ -151,17 +163,16 @@ TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest 
   const model::ModelSpec model = model::load_model("llama-3.1-8b");
   const OptionList options{{"--batch", "4"},     {"--seq", "4096"}, {"--world", "8"},
                            {"--shard", "fsdp2"}, {"--ac", "none"},  {"--grad-accum", "2"}};
-  const StepConfig config = advise::resolve(model, options).config;
-  const Explanation e = oom::explain(
+  const Explanation e = explain(
       Message{"7.83 GiB", "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", loss_frame}.text(),
-      model, config, options);
+      model, options);
   REQUIRE(e.planned);
   CHECK_FALSE(e.planned->profile.fit.fits);
   const auto& changes = e.planned->changes;
   REQUIRE_FALSE(changes.empty());
   CHECK(changes.size() <= 3);
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    CAPTURE(changes[i].words);
+    CAPTURE(changes[i].technique);
     CHECK(changes[i].profile.fit.fits);
     if (i > 0) CHECK(changes[i - 1].slower <= changes[i].slower);
     OptionList with = options;
@@ -172,6 +183,60 @@ TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest 
     const profile::Profile again = advise::plan(model, advise::resolve(model, with).config, false);
     CHECK(again.memory.peak_allocated == changes[i].profile.memory.peak_allocated);
   }
+}
+
+TEST_CASE("oom: changes keep what a preset fell back to for the model") {
+  // automodel's has flash attention, which transformers does not soft-cap gemma-2's scores in.
+  const model::ModelSpec model = model::load_model("gemma-2-2b");
+  const OptionList options{
+      {"--framework", "automodel"}, {"--world", "8"}, {"--batch", "16"}, {"--seq", "8192"}};
+  const advise::Resolved resolved = advise::resolve(model, options);
+  REQUIRE(resolved.options != options);
+  const Explanation e = explain(
+      Message{"7.83 GiB", "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB"}.text(), model, options);
+  REQUIRE_FALSE(e.planned->profile.fit.fits);
+  REQUIRE_FALSE(e.planned->changes.empty());
+  for (const advise::Change& change : e.planned->changes)
+    CHECK(change.profile.config.run.attention == resolved.config.run.attention);
+}
+
+TEST_CASE("oom: at most three tensors are told, and one sequence is not several") {
+  // 4 x 4,096 are planned, one sequence of them was asked for: 4,096 x 128,256 x 4 bytes are
+  // 1.957 GiB.
+  const Finding f = with_model("1.96 GiB", loss_frame, "llama-3.1-8b",
+                               {{"--batch", "4"}, {"--seq", "4096"}, {"--loss", "ce"}});
+  CHECK(f.tensor->made_by == "1 sequence of 4,096 in one pass (planned: 4)");
+  CHECK(f.alternatives.size() <= 2);
+}
+
+TEST_CASE("oom: a segment of 2 or 20 MiB says little of its tensor, and that is told") {
+  for (const char* small : {"2.00 MiB", "20.00 MiB"}) {
+    CAPTURE(small);
+    const Explanation e =
+        explain(Message{small, "79.11 GiB", "1.00 MiB", "78.00 GiB", "0.50 GiB"}.text());
+    REQUIRE(e.findings.size() == 1);
+    CHECK_FALSE(e.findings[0].tensor);
+    bool told = false;
+    for (const std::string& note : e.findings[0].notes)
+      told = told || note.find("says little of its tensor") != std::string::npos;
+    CHECK(told);
+  }
+  // A segment of 2 MiB is made for at most 1 MiB (kSmallSize, c10/cuda/CUDACachingAllocator.cpp).
+  constexpr std::int64_t mib = 1 << 20;
+  const oom::Range asked = oom::asked_for({2 * mib, mib / 200});
+  CHECK(asked.least == 1);
+  CHECK(asked.most == mib);
+}
+
+TEST_CASE("oom: the nearest of a frame's marks decides") {
+  const auto role = [](const char* function, const char* source) {
+    const std::vector<oom::Frame> frames{{"/a/b.py", function, source, 1}};
+    return oom::marks_of(frames);
+  };
+  CHECK(role("forward", "hidden_states = hidden_states.to(torch.float32)").role ==
+        oom::Role::activation);
+  CHECK(role("forward", "x = x.to(torch.float32)").words == "a cast to fp32");
+  CHECK(role("flatten_dense_tensors_aligned", "return flat").role == oom::Role::gradient);
 }
 
 }  // namespace ac_advisor::test

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "ac_advisor/oom/error.hpp"
+#include "oom/lines.hpp"
 #include "oom/texts.hpp"
 
 namespace ac_advisor::test {
@@ -142,6 +143,35 @@ TEST_CASE("oom: what libraries, engines and DeepSpeed say around it") {
             "happens\n[stage3.py:2069:step] 3 pytorch allocator cache flushes since last step.") ==
         27);
   CHECK(oom::read_errors("everything is well; nothing was out of the ordinary").empty());
+}
+
+TEST_CASE("oom: the next line of a message is its own process's") {
+  const Error e =
+      oom::read_errors(
+          "(WorkerDict pid=1) torch.OutOfMemoryError: CUDA out of memory. Tried to "
+          "allocate 1.00 GiB.\n"
+          "(WorkerDict pid=2) GPU 1 has a total capacity of 10.00 GiB of which 5.00 GiB "
+          "is free.\n"
+          "(WorkerDict pid=1) GPU 0 has a total capacity of 79.11 GiB of which 0.50 GiB "
+          "is free.\n")
+          .at(0);
+  CHECK(is(e.capacity, 79.11 * GiB));
+  CHECK(is(e.free, 0.5 * GiB));
+  CHECK(e.devices == std::vector<std::int64_t>{0});
+}
+
+TEST_CASE("oom: of a log that is too long the end is read") {
+  const auto texts = [](std::string_view text, std::size_t most) {
+    std::vector<std::string> all;
+    for (const oom::Line& line : oom::lines_of(text, most)) all.push_back(line.text);
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(texts("a\nb\r\nc\n", 1) == Texts{"c"});
+  CHECK(texts("a\nb\nc", 2) == Texts{"b", "c"});
+  CHECK(texts("a\nb\nc\n", 3) == Texts{"a", "b", "c"});
+  CHECK(texts("a\nb\nc\n", 4) == Texts{"a", "b", "c"});
+  CHECK(texts("", 4).empty());
 }
 
 }  // namespace ac_advisor::test

@@ -40,6 +40,9 @@ def parse(words):
     parser.add_argument("--output-dtype", default="bf16")
     parser.add_argument("--offload", default="none")
     parser.add_argument("--cp-method", default="allgather")
+    parser.add_argument("--task", default="sft")
+    parser.add_argument("--ref", default=None)
+    parser.add_argument("--prompt", type=int, default=0)
     parser.add_argument("--held-until", choices=["next-forward", "backward"])
     for flag in ("overlap-comm", "gradient-as-bucket-view", "no-hold-output", "ema", "optimizer-in-backward", "dora"):
         parser.add_argument(f"--{flag}", action="store_true")

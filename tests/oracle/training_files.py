@@ -1,13 +1,23 @@
-"""What other tools' own parsers make of the training files of examples/training: writes training_files.json.
+"""What other tools' own parsers make of training files.
 
-    python training_files.py training_files.json    # TRL 1.16.0, transformers 5.23.0; LLaMA-Factory 0.9.5 on PYTHONPATH
+    python training_files.py training_files.json
+        those of examples/training: writes the values that tests/intake/training_test.cpp compares with ours
+    python training_files.py shipped_files.json --shipped axolotl FOLDER --advisor build/release/ac-advisor
+        those that a tool ships (its repository, unpacked): how many ac-advisor reads, how many values agree
 
-No device and no weights are needed. A tool whose package is not there is left as it was.
+Packages: trl 1.16.0, transformers 5.23.0; llamafactory 0.9.5, axolotl 0.21.0, torchtitan 0.2.2, torchtune 0.6.1,
+nemo_automodel 0.5.0 or litgpt 0.5.13 on PYTHONPATH. No device and no weights are needed. A tool whose package is not
+there is left as it was.
 """
 
+import argparse
 import contextlib
+import enum
 import json
+import logging
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,25 +49,214 @@ def llamafactory_values(path):
     return {name: getattr(values, name) for values in parsed for name in vars(values)}
 
 
-def main():
-    out = Path(sys.argv[1])
+def axolotl_values(path):
+    """validate_config and normalize_config of `axolotl train`, on one H100; the model's type is Llama's, as its configuration is
+    not here."""
+    os.environ["AXOLOTL_DO_NOT_TRACK"] = "1"
+    logging.disable(logging.CRITICAL)
+    import axolotl.utils.config as config
+    import axolotl.utils.schemas.validation as validation
+    import yaml
+    from axolotl.utils.dict import DictDefault
+    from transformers import LlamaConfig
+
+    validation._flash_attn_kernel_failure = lambda implementation: None
+    config.load_model_config = lambda cfg: LlamaConfig()
+    config.is_torch_bf16_gpu_available = lambda: True
+    config.log_gpu_memory_usage = lambda *arguments, **named: None
+    cfg = DictDefault(yaml.safe_load(path.read_text(encoding="utf-8")))
+    for key in ("deepspeed",):  # a file that need not be here
+        cfg.pop(key, None)
+    config.prepare_plugins(cfg)
+    h100 = {"bf16": True, "fp8": True, "tf32": True, "n_gpu": 1, "n_node": 1, "compute_capability": "sm_90"}
+    cfg = config.validate_config(cfg, h100, {"torch_version": "2.13.0"})
+    config.normalize_config(cfg)
+    return dict(cfg)
+
+
+def flattened(node, prefix=""):
+    """The paths of a tree of maps, as src/intake/document.cpp has them."""
+    values = {}
+    for key, value in node.items():
+        if isinstance(value, dict) and value:
+            values |= flattened(value, f"{prefix}{key}.")
+        else:
+            values[f"{prefix}{key}"] = value
+    return values
+
+
+def torchtitan_values(path):
+    import dataclasses
+
+    from torchtitan.config import ConfigManager
+
+    return flattened(dataclasses.asdict(ConfigManager().parse_args(["--job.config_file", str(path)])))
+
+
+def torchtune_values(path):
+    """OmegaConf's, as torchtune/config/_parse.py loads it; a recipe's own defaults are `cfg.get(key, default)` in its source."""
+    from omegaconf import OmegaConf
+
+    return flattened(OmegaConf.to_container(OmegaConf.load(path), resolve=True))
+
+
+def automodel_values(path):
+    """Its own loader's tree, and what `parse_distributed_section` makes of its section."""
+    import dataclasses
+
+    from nemo_automodel.components.config.loader import load_yaml_config
+    from nemo_automodel.recipes._dist_utils import parse_distributed_section
+
+    logging.disable(logging.CRITICAL)
+    tree = load_yaml_config(str(path))
+    values = flattened(tree.raw_config if hasattr(tree, "raw_config") else tree.to_dict())
+    section = tree.raw_config.get("distributed") or {}
+    parsed = parse_distributed_section({k: v for k, v in section.items() if v != "none"})
+    for field in dataclasses.fields(parsed["strategy_config"]):
+        value = getattr(parsed["strategy_config"], field.name)
+        if field.name == "mp_policy" and value is not None:
+            for name in ("param_dtype", "reduce_dtype"):
+                values[f"distributed.mp_policy.{name}"] = str(getattr(value, name)).removeprefix("torch.")
+        else:
+            values[f"distributed.{field.name}"] = value
+    for name in ("tp_size", "pp_size", "cp_size", "ep_size", "dp_size", "dp_replicate_size"):
+        values[f"distributed.{name}"] = parsed[name]
+    values["distributed.activation_checkpointing"] = parsed["activation_checkpointing"]
+    return values
+
+
+def litgpt_values(path):
+    """jsonargparse's, as litgpt/__main__.py asks it, of finetune_lora where a key is LoRA's."""
+    import yaml
+    from jsonargparse import ArgumentParser
+    from litgpt.finetune.full import setup as full
+    from litgpt.finetune.lora import setup as lora
+
+    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    adapted = any(key.startswith("lora_") or key == "quantize" for key in given)
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_function_arguments(lora if adapted else full)
+    given.pop("data", None)
+    return flattened(json.loads(parser.dump(parser.parse_object(given), format="json")))
+
+
+TOOLS = {
+    "trl": ("trl*.yaml", trl_values),
+    "llamafactory": ("llamafactory*.yaml", llamafactory_values),
+    "axolotl": ("axolotl*.yaml", axolotl_values),
+    "torchtitan": ("torchtitan*.toml", torchtitan_values),
+    "torchtune": ("torchtune*.yaml", torchtune_values),
+    "automodel": ("automodel*.yaml", automodel_values),
+    "litgpt": ("litgpt*.yaml", litgpt_values),
+}
+
+
+def plain(tool, values):
+    """The mapped keys that have one value, as text."""
+    known = json.loads((ROOT / f"data/tools/{tool}.json").read_text())
+    texts = {}
+    for key in known["defaults"]:
+        value = values.get(key)
+        value = value.value if isinstance(value, enum.Enum) else value
+        if key in values and key != "deepspeed" and not isinstance(value, (list, dict, tuple)):
+            texts[key] = str(value)
+    return texts
+
+
+def compare_examples(out):
     oracle = json.loads(out.read_text()) if out.exists() else {"files": {}}
-    for tool, pattern, values_of in (("trl", "trl*.yaml", trl_values), ("llamafactory", "llamafactory*.yaml", llamafactory_values)):
+    for tool, (pattern, values_of) in TOOLS.items():
         known = json.loads((ROOT / f"data/tools/{tool}.json").read_text())
         for path in sorted((ROOT / "examples/training").glob(pattern)):
             try:
                 with contextlib.redirect_stdout(sys.stderr):
-                    values = values_of(path)
+                    values = plain(tool, values_of(path))
             except ImportError as error:
                 print(f"{tool}: left as it was: {error}", file=sys.stderr)
                 continue
-            plain = {}
-            for key in known["defaults"]:
-                value = getattr(values.get(key), "value", values.get(key))  # an enum's word
-                if key in values and key != "deepspeed" and not isinstance(value, (list, dict)):
-                    plain[key] = str(value)
-            oracle["files"][str(path.relative_to(ROOT))] = {"tool": tool, "version": known["version"], "values": plain}
+            oracle["files"][str(path.relative_to(ROOT))] = {"tool": tool, "version": known["version"], "values": values}
     out.write_text(json.dumps(oracle, indent=1) + "\n")
+
+
+def same(ours, theirs):
+    def canonical(text):
+        text = text.strip().lower()
+        text = {"none": "", "null": "", "~": "", "yes": "true", "on": "true", "no": "false", "off": "false"}.get(text, text)
+        with contextlib.suppress(ValueError):
+            return str(float(text))
+        return text
+
+    return canonical(ours) == canonical(theirs)
+
+
+# By hand, as its user would have to: what a file leaves open.
+BY_HAND = ["--seq", "2048"]
+
+
+def ours(advisor, tool, path):
+    """The mapping, and what had to be left out for it; or None and the reason."""
+    ignored = []
+    while True:
+        command = [advisor, "explain", str(path), "--mapping", "--format", "json", "--tool", tool]
+        given = BY_HAND if tool in ("torchtune", "automodel", "litgpt") else []
+        run = subprocess.run(command + given + [word for key in ignored for word in ("--ignore", key)], capture_output=True, text=True)
+        if run.returncode == 0:
+            return json.loads(run.stdout), ignored
+        more = re.search(r"; --ignore (\S+) plans without it", run.stderr)
+        if not more or more[1] in ignored:
+            return None, run.stderr.strip().splitlines()[-1]
+        ignored.append(more[1])
+
+
+def compare_shipped(out, tool, folder, advisor, pattern):
+    known = json.loads((ROOT / f"data/tools/{tool}.json").read_text())
+    row = {"version": known["version"], "files": 0, "parsed": 0, "read": 0, "read_without_keys": 0, "refused": {}, "keys": 0, "equal": 0}
+    row |= {"ignored": {}, "different": [], "unknown_keys": {}}
+    for path in sorted(folder.rglob(pattern)):
+        row["files"] += 1
+        name = str(path.relative_to(folder))
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                values = plain(tool, TOOLS[tool][1](path))
+        except (Exception, SystemExit) as error:  # the tool's own parser does not take it, nor need we
+            print(f"{name}: {tool}: {str(error)[:200]}", file=sys.stderr)
+            continue
+        row["parsed"] += 1
+        mapping, left_out = ours(advisor, tool, path.resolve())
+        if mapping is None:
+            reason = re.sub(r"^.*?: (?=[\w.]+: )", "", left_out.replace(str(path.resolve()), ""))
+            row["refused"][name] = reason[:160]
+            continue
+        row["read_without_keys" if left_out else "read"] += 1
+        for key in left_out:
+            row["ignored"][key] = row["ignored"].get(key, 0) + 1
+        for key in mapping["unknown"]:
+            word = key.split(" ")[0]
+            row["unknown_keys"][word] = row["unknown_keys"].get(word, 0) + 1
+        for line in mapping["mapping"]:
+            if line["key"] in values:
+                row["keys"] += 1
+                if same(line["value"], values[line["key"]]):
+                    row["equal"] += 1
+                else:
+                    row["different"].append(f"{name}: {line['key']}: {line['value']}, theirs {values[line['key']]}")
+    oracle = json.loads(out.read_text()) if out.exists() else {"schema": 1, "tools": {}}
+    oracle["tools"][tool] = row
+    out.write_text(json.dumps(oracle, indent=1) + "\n")
+    print({key: value for key, value in row.items() if isinstance(value, int)}, row["ignored"], row["different"][:10], sep="\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--shipped", nargs=2, metavar=("TOOL", "FOLDER"))
+    parser.add_argument("--pattern", default="*.y*ml", help="of the files in FOLDER")
+    parser.add_argument("--advisor", default=str(ROOT / "build/release/ac-advisor"))
+    arguments = parser.parse_args()
+    if not arguments.shipped:
+        return compare_examples(arguments.out)
+    tool, folder = arguments.shipped
+    compare_shipped(arguments.out, tool, Path(folder), arguments.advisor, arguments.pattern)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,26 @@ std::string refused(const model::ModelSpec& spec, const StepConfig& config) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const std::span<const Case> group :
-       {declare_cases(), graph_cases(), lower_cases(), sharding_cases(), offload_cases(),
-        pipeline_cases(), tensor_parallel_cases(), megatron_cases(), optimizer_cases(),
-        adapter_method_cases(), adapters_cases(), packing_cases(), context_cases(), experts_cases(),
-        float8_cases(), compiled_cases(), litgpt_cases(), layer_cases(), trainer_cases()})
+  for (const std::span<const Case> group : {declare_cases(),
+                                            graph_cases(),
+                                            lower_cases(),
+                                            sharding_cases(),
+                                            offload_cases(),
+                                            pipeline_cases(),
+                                            tensor_parallel_cases(),
+                                            megatron_cases(),
+                                            optimizer_cases(),
+                                            adapter_method_cases(),
+                                            adapters_cases(),
+                                            packing_cases(),
+                                            context_cases(),
+                                            experts_cases(),
+                                            float8_cases(),
+                                            compiled_cases(),
+                                            litgpt_cases(),
+                                            layer_cases(),
+                                            task_cases(),
+                                            trainer_cases()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

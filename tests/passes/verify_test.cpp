@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ac_advisor/ir/op_table.hpp"
 #include "small_model.hpp"
 
 namespace ac_advisor::test {
@@ -81,8 +82,53 @@ TEST_CASE("verify finds a storage that is read after its end, and one that never
   never.freed.pop_back();
   for (std::int32_t& begin : never.free_begin)
     begin = std::min(begin, static_cast<std::int32_t>(never.freed.size()));
-  CHECK_THROWS_WITH_AS(passes::verify(step, never), doctest::Contains("outlives its end"),
+  CHECK_THROWS_WITH_AS(passes::verify(step, never), doctest::Contains("outlives the step"),
                        std::logic_error);
+}
+
+TEST_CASE("verify finds an op before its phase, whatever its name") {
+  for (const ir::OpKind kind : {ir::OpKind::copy, ir::OpKind::bucket_copy}) {
+    CAPTURE(ir::row(kind).name);
+    passes::StepProgram broken = build(AcMode::none);
+    ir::Op& op = broken.program.ops[first_of_backward(broken)];
+    op.kind = kind;
+    op.attributes = ir::row(kind).attributes;
+    op.phase = ir::Phase::forward;
+    CHECK(says(found(broken), "of an earlier phase"));
+  }
+}
+
+TEST_CASE("verify finds what a step leaves and does not say, or the next one does not find") {
+  const passes::StepProgram step = build(AcMode::none);
+  const passes::Schedule schedule = passes::make_schedule(step);
+  const auto says_now = [&](const passes::StepProgram& broken, const char* what) {
+    CHECK_THROWS_WITH_AS(passes::verify(broken, schedule), doctest::Contains(what),
+                         std::logic_error);
+  };
+  passes::StepProgram silent = step;
+  REQUIRE_FALSE(silent.surviving.empty());
+  silent.surviving.clear();
+  says_now(silent, "outlives the step, which does not say so");
+
+  // The largest of what ends in the step.
+  const auto bytes = [&](ir::StorageId s) { return step.program.storage(s).bytes; };
+  const ir::StorageId large =
+      *std::max_element(schedule.freed.begin(), schedule.freed.end(),
+                        [&](ir::StorageId a, ir::StorageId b) { return bytes(a) < bytes(b); });
+  ir::ValueId in_large = 0;
+  while (step.program.storage_of(in_large) != large) ++in_large;
+  passes::StepProgram promised = step;
+  promised.surviving.push_back(in_large);
+  says_now(promised, "is to outlive the step, and ends in it");
+
+  // The loss is found as something that is larger; what is carried ends in the step.
+  REQUIRE(step.loss != ir::no_id);
+  passes::StepProgram larger = step;
+  larger.carried.push_back({step.loss, in_large});
+  says_now(larger, "bytes are carried");
+  passes::StepProgram gone = step;
+  gone.carried.push_back({in_large, in_large});
+  says_now(gone, "is carried, and does not outlive the step");
 }
 
 }  // namespace ac_advisor::test

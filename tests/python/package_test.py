@@ -159,7 +159,7 @@ class Explore(unittest.TestCase):
         self.assertEqual(self.given(file)["model"]["name"], "tiny-llama")
         with self.assertRaisesRegex(ac_advisor.UserError, "^--batch 0: "):
             ac_advisor.explore("tiny-llama", batch=0)
-        with self.assertRaisesRegex(ac_advisor.UserError, "nor a sample: "):
+        with self.assertRaisesRegex(ac_advisor.UserError, "nor a built-in model"):
             ac_advisor.explore("no-such-model")
 
 

@@ -25,17 +25,25 @@ class Checkout {
  public:
   explicit Checkout(const std::string& readme) {
     fs::create_directories(folder_ / "scripts");
-    for (const char* name : {"sample_models", "baselines"}) fs::create_directories(folder_ / name);
+    for (const char* name : {"sample_models", "baselines", "docs", "tests/oracle/off"})
+      fs::create_directories(folder_ / name);
+    for (const char* name : {"accuracy", "advise", "evidence", "layouts"})
+      write(fmt::format("docs/{}.md", name), "no marks\n");
     fs::copy_file(fs::path(ac_advisor::test::source_dir) / "scripts/readme",
                   folder_ / "scripts/readme");
-    std::ofstream(folder_ / "ac-advisor.json") << "{}\n";
-    std::ofstream(folder_ / "README.md") << readme;
-    std::ofstream(folder_ / "ac-advisor") << "#!/bin/sh\necho planned $1 in 7 ms\n";
+    write("ac-advisor.json", "{}\n");
+    write("README.md", readme);
+    write("ac-advisor", "#!/bin/sh\necho planned $1 in 7 ms\n");
     fs::permissions(folder_ / "ac-advisor", fs::perms::owner_all);
   }
   ~Checkout() { fs::remove_all(folder_); }
   Checkout(const Checkout&) = delete;
   Checkout& operator=(const Checkout&) = delete;
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  void remove(const std::string& name) const { fs::remove(folder_ / name); }
 
   [[nodiscard]] Ran run(const std::string& option) const {
     const std::string line = fmt::format("AC_ADVISOR={0}/ac-advisor {0}/scripts/readme {1} 2>&1",
@@ -92,4 +100,34 @@ TEST_CASE("scripts/readme refuses a mark without a block, and a command that fai
   const Ran failed = Checkout("<!-- output\nfalse\n-->\n```text\n```\n").run("--check");
   CHECK(failed.code == 1);
   CHECK(failed.out.find("exit code 1 of: false") != std::string::npos);
+}
+
+TEST_CASE("scripts/readme refuses to do without one of its files") {
+  const Checkout checkout("no marks\n");
+  CHECK(checkout.run("--check").code == 0);
+  checkout.remove("docs/layouts.md");
+  const Ran ran = checkout.run("--check");
+  CHECK(ran.code == 1);
+  CHECK(ran.out.find("docs/layouts.md is not there") != std::string::npos);
+}
+
+TEST_CASE("scripts/readme writes what the oracle's planned steps are off by") {
+  const Checkout checkout(
+      "<!-- figure emulated_steps -->9<!-- end -->\n<!-- table oracle emulated -->\n<!-- end table "
+      "-->\n");
+  checkout.write("tests/oracle/emulated_peaks.json",
+                 R"({"models": {"m": {"model_type": "llama"}}, "cases": [
+    {"case": {"model": "m"}, "peak_allocated": 1000, "peak_reserved": 2000, "launches": {"forward": [3, 1], "loss": [6]}},
+    {"case": {"model": "m"}, "peak_allocated": 1000, "peak_reserved": 2000, "launches": {"forward": [10]}},
+    {"case": {"model": "m"}, "peak_allocated": 500, "peak_reserved": 2000, "launches": {"forward": [10]}}]})");
+  checkout.write(
+      "tests/oracle/off/emulated_peaks.json",
+      R"({"a": {}, "b": {"allocated": -20, "reserved": 100, "launches": -1}, "c": {"refused": true}})");
+  REQUIRE(checkout.run("").code == 0);
+  // Two of three are planned. Of 0 and 20 of 1,000 the worst is 2 %; of 0 and 100 of 2,000 the
+  // median 2.5 %, the worst 5 %; of 0 of 3 + 1 + 6 and 1 of 10 launches 5 and 10 %.
+  CHECK(checkout.readme().find("<!-- figure emulated_steps -->2<!-- end -->") != std::string::npos);
+  CHECK(
+      checkout.readme().find("| `emulated_peaks.json` | 2 | 1 | 2.00 % | 2.50 % | 5.00 % | 5.00 % "
+                             "| 10.00 % |") != std::string::npos);
 }

@@ -7,6 +7,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "passes/small_model.hpp"
+#include "simulate/memory_device.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -123,6 +124,30 @@ TEST_CASE("a field that no device file has is refused by name, wherever it stand
   for (const char* field : {"host.regoin_seconds", "bandwith", "efficiency.matmul.tile"})
     CHECK(error_with(field, 1).find("\"" + std::string(field) +
                                     "\" is no field of a device file") != std::string::npos);
+}
+
+TEST_CASE("memory alone is a device with the rates of the nearest, of equals the fastest") {
+  constexpr std::int64_t gib = std::int64_t{1} << 30;
+  const simulate::Device& d = simulate::find_device("24gib");
+  const simulate::Device& like = simulate::find_device("rtx-4090");
+  CHECK(d.name == "24gib");
+  CHECK(simulate::rates_of("24gib") == "rtx-4090");
+  CHECK(simulate::rates_of("rtx-4090").empty());
+  CHECK(d.memory_bytes == 24 * gib);
+  CHECK(d.usable_bytes == like.usable_bytes);  // 24 GiB, too
+  CHECK(d.bandwidth == like.bandwidth);
+  CHECK(simulate::find_device("40gb@h100-80gb").usable_bytes ==
+        simulate::find_device("h100-80gb").usable_bytes / 2);
+  CHECK(simulate::rates_of("80gib") == "h100-80gb");
+  CHECK(simulate::rates_of("1000g") == "mi355x");  // the largest
+  for (const char* wrong : {"0.5gib", "-24gib", "5000gib", "nangib", "infgib"})
+    CHECK_THROWS_WITH_AS(static_cast<void>(simulate::find_device(wrong)),
+                         doctest::Contains("memory from 1GiB to 4096GiB"), UserError);
+  for (const char* wrong : {"24gib@cpu", "24gib@24gib"})
+    CHECK_THROWS_WITH_AS(static_cast<void>(simulate::find_device(wrong)),
+                         doctest::Contains("after @ comes a GPU's name"), UserError);
+  CHECK_THROWS_WITH_AS(static_cast<void>(simulate::find_device("24gib@nonesuch")),
+                       doctest::Contains("nonesuch: unknown GPU"), UserError);
 }
 
 TEST_CASE("every built-in device gives every step a time") {

@@ -2,6 +2,9 @@
 // down to the storages that no op touches any more.
 #include "trainer/executor.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "trainer/delayed_collectives.hpp"
 #include "trainer/doctest_after_torch.hpp"
 
@@ -74,6 +77,29 @@ TEST_CASE("a storage that is freed unread waits for its collective first, and no
   });
   CHECK(under_way == std::vector<std::int64_t>{1, 1, 0});
   CHECK_MESSAGE(log.faults.empty(), joined(log.faults));
+}
+
+TEST_CASE("a mark that is set when a step's inputs are there is one of the step's") {
+  const Fills program(1);
+  const StepConfig config;
+  const auto backend = trainer::make_cpu_backend();
+  const auto collectives = trainer::make_single();
+  trainer::MemoryTracker::install();
+  trainer::MemoryTracker tracker;
+  trainer::Executor executor(program.step, program.schedule, config, *backend, tracker,
+                             *collectives);
+  std::size_t inputs = 0, first_op = 0;
+  executor.set_observer([&](OpId) { first_op = backend->mark(); });
+  for (int step = 0; step < 2; ++step) {
+    static_cast<void>(executor.run(
+        [&](std::int64_t, const std::vector<at::Tensor>&) {
+          inputs = backend->mark();
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        },
+        [](std::int64_t, double) {}));
+    CHECK(inputs < first_op);
+    CHECK(backend->seconds(inputs, first_op) >= 0.02);
+  }
 }
 
 TEST_CASE("a collective of two storages has ended when either of them is freed") {

@@ -7,6 +7,7 @@
 #include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
+#include "model/hub_models.hpp"
 #include "model/options_preset.hpp"
 #include "reports/html_data.hpp"
 
@@ -80,6 +81,7 @@ Json described_options() {
           {"groups", groups},
           {"settled", settled(resolve_options({}))},
           {"models", model::sample_names()},
+          {"hub", model::hub_names()},
           {"families", model::known_families()}};
 }
 

@@ -9,9 +9,8 @@ namespace ac_advisor::web {
 using Progress = std::function<void(std::size_t done, std::size_t of)>;
 
 /// What the page asks of the core, JSON in and out. `request` is {"do": WORD, …} with
-///   options   → {version, groups, settled, models, families}: the option table and its defaults,
-///   for the
-///               page's controls
+///   options   → {version, groups, settled, models, hub, families}: the option table and its
+///               defaults, for the page's controls
 ///   plan      → {title, verdict, data, options}: `data` is what the report's scripts read,
 ///   `options`
 ///               the text of each option as it was settled

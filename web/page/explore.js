@@ -188,6 +188,9 @@ function showModel() {
       element(
           'optgroup', {label: 'Samples'},
           described.models.map((name) => option('s' + name, name, model.sample === name))),
+      element(
+          'optgroup', {label: 'Ids of the Hub, built in'},
+          described.hub.map((name) => option('s' + name, name, model.sample === name))),
       files.length ? element(
                          'optgroup', {label: 'Files'},
                          files.map((file, i) => option('f' + i, file.origin, model === file))) :

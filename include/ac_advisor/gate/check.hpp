@@ -7,6 +7,7 @@
 #include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/gate/baseline.hpp"
 #include "ac_advisor/gate/verdict.hpp"
+#include "ac_advisor/intake/training.hpp"
 
 namespace ac_advisor::gate {
 
@@ -46,10 +47,12 @@ struct FirstCase {
 [[nodiscard]] std::string first_gate_file(const std::string& origin, const FirstCase& first = {});
 
 /// One case against its baseline; nothing is read here. `model_path`: of the model's file, may be
-/// empty. Exposed for tests and fuzzing; `check` calls it.
+/// empty. `training`: where the case is of another tool's file; null: it is not. Exposed for tests
+/// and fuzzing; `check` calls it.
 [[nodiscard]] std::vector<Verdict> judge(const GateFile& file, const Case& c, const Baseline& now,
                                          const std::optional<Baseline>& base,
                                          const Settings& settings,
-                                         const std::string& model_path = {});
+                                         const std::string& model_path = {},
+                                         const intake::Training* training = nullptr);
 
 }  // namespace ac_advisor::gate

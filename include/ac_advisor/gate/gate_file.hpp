@@ -40,10 +40,13 @@ struct Command {
 
 /// What is planned, was measured, or is run on an emulated device, and what it may need.
 struct Case {
-  std::string name;     ///< also the baseline's file name
-  std::string model;    ///< as written; empty only where measured or emulated
-  std::string as;       ///< family to read the model as
-  OptionList options;   ///< of the step, as on the command line
+  std::string name;      ///< also the baseline's file name
+  std::string model;     ///< as written; empty only where measured or emulated
+  std::string as;        ///< family to read the model as
+  std::string training;  ///< another tool's training file, as written: its model and its options
+  std::string tool;      ///< whose it is; empty: told by its keys
+  std::vector<std::string> ignore;  ///< keys of it that are left out of the plan
+  OptionList options;               ///< of the step, as on the command line
   std::string profile;  ///< where measured: the profile's file; empty: simulated or emulated
   std::optional<Command> command;  ///< where emulated
   std::array<std::optional<Limit>, figure_count> limits;

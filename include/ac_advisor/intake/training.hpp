@@ -24,6 +24,7 @@ struct Training {
   std::string path;
   std::string model;      ///< MODEL as the file names it; empty: it names none
   std::string model_key;  ///< "model_name_or_path"
+  std::string flavor_of;  ///< the framework whose table has it as "model/name"; empty: none has
   OptionList options;
   std::vector<Mapping> mapping;        ///< in the order in which they were asked for
   std::vector<std::string> no_effect;  ///< keys of the file that change neither memory nor launches
@@ -40,10 +41,12 @@ struct Request {
 
 /// The tools, in the order in which they are tried.
 [[nodiscard]] std::vector<std::string_view> tool_names();
-/// Whether MODEL is a training file: a name that ends in .yaml or .yml.
+/// Whether MODEL is a training file: a name that ends in .yaml, .yml or .toml.
 [[nodiscard]] bool is_training_file(std::string_view model);
 /// Throws UserError naming file, line, key and value: what cannot be read, values that the tool
 /// refuses, and keys that change the step in a way that is not planned.
 [[nodiscard]] Training read_training(const Request& request);
+/// The same of a file's text; its name, in `request.path`, says whether it is TOML.
+[[nodiscard]] Training read_training(const Request& request, const std::string& text);
 
 }  // namespace ac_advisor::intake

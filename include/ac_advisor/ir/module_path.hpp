@@ -57,10 +57,14 @@ enum class Module : std::uint8_t {
   return leaf == Module::o_proj || leaf == Module::down_proj;
 }
 
+/// Whose module it is: the model's that is trained, or of preference tuning the reference model's.
+enum class Owner : std::uint8_t { policy, reference };
+
 /// A module's path, `blocks.3.mlp.down_proj`; also the name of its NVTX range.
 struct ModulePath {
   std::int16_t block = -1;  ///< -1: outside of every block
   Module leaf = Module::root;
+  Owner owner = Owner::policy;
   bool operator==(const ModulePath&) const = default;
 };
 

@@ -37,6 +37,8 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string adapter_option(const StepConfig& config);  ///< "loha:8", or "none"
 /// As it is given by hand: "--lora 16", "--adapter loha:8".
 [[nodiscard]] std::string given_adapters(const StepConfig& config);
+[[nodiscard]] const char* to_option(Task task);
+[[nodiscard]] const char* to_option(Reference reference);
 [[nodiscard]] const char* to_option(Quantization how);
 [[nodiscard]] const char* to_option(AcScope scope);
 [[nodiscard]] const char* to_option(Kernels kernels);

@@ -138,6 +138,22 @@ enum class TransformerImpl : std::uint8_t {
   torchtune
 };
 
+/// What a step trains for. `sft`: the next token. `dpo`, `orpo`, `simpo`: pairs of a chosen and a
+/// rejected answer. `reward`: a score of each, by a head of one number.
+enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward };
+/// What DPO's reference log-probabilities come from: nothing, a second model, the model itself with
+/// its adapters off, or a pass before training.
+enum class Reference : std::uint8_t { none, model, adapter, precomputed };
+
+struct TaskChoice {
+  Task kind = Task::sft;
+  Reference reference = Reference::none;
+  std::int64_t prompt = 0;  ///< tokens of each row that are the prompt's, which no loss scores
+
+  [[nodiscard]] bool pairs() const { return kind != Task::sft; }
+  bool operator==(const TaskChoice&) const = default;
+};
+
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
   std::int64_t batch = 1;  ///< sequences per rank and micro-batch
@@ -361,6 +377,7 @@ struct DeviceChoice {
 /// costs, by concern. Plain data, already resolved (a framework preset has been applied) and
 /// validated. A pass takes the concerns that it reads.
 struct StepConfig {
+  TaskChoice task;
   ModelRun run;
   MemoryTechniques memory;
   Layout layout;
@@ -371,6 +388,8 @@ struct StepConfig {
   RuntimeChoice runtime;
   DeviceChoice device;
 
+  /// Sequences of a micro-batch on one rank: `batch`, or both of each pair.
+  [[nodiscard]] std::int64_t rows() const { return run.batch * (task.pairs() ? 2 : 1); }
   /// Of what attends to itself: a sequence, or the longest of a row's packed documents, whose
   /// lengths differ by at most one token.
   [[nodiscard]] std::int64_t attended_tokens() const {
@@ -404,6 +423,9 @@ struct StepConfig {
 /// goes before each. Of sequences that
 /// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
+  config.run.batch = config.rows();
+  // TRL's trainers of pairs: disable_dropout, of nn.Dropout modules
+  if (config.task.pairs()) config.adapters.dropout = 0;
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;

@@ -53,6 +53,9 @@ struct Error {
   std::optional<Amount> needed_kv, available_kv;  ///< of an engine
 };
 
+/// "13.91 GiB", "76.0 MiB"
+[[nodiscard]] std::string size_text(std::int64_t bytes);
+
 /// The errors of a text, in its order; what several ranks say alike is one.
 [[nodiscard]] std::vector<Error> read_errors(std::string_view text);
 

@@ -2,10 +2,10 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ac_advisor/advise/changes.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/oom/error.hpp"
 
@@ -51,11 +51,11 @@ struct Explanation {
   std::vector<std::string> suggestions;  ///< without one: what helps such a tensor
 };
 
-/// What the text alone says.
-[[nodiscard]] Explanation explain(std::string_view text);
-/// The same with the model's step beside it. `by_hand`: the options of it.
-[[nodiscard]] Explanation explain(std::string_view text, const model::ModelSpec& model,
-                                  const StepConfig& config, const OptionList& by_hand);
+/// What the text alone says. `errors`, `flushes`: `read_errors` and `cache_flushes` of it.
+[[nodiscard]] Explanation explain(std::vector<Error> errors, std::int64_t flushes);
+/// The same with the model's step beside it. Throws UserError where the step cannot be planned.
+[[nodiscard]] Explanation explain(std::vector<Error> errors, std::int64_t flushes,
+                                  const model::ModelSpec& model, const advise::Resolved& resolved);
 
 /// The device whose memory the text tells, by its name; empty: none is as large.
 [[nodiscard]] std::string device_of(const std::vector<Error>& errors);

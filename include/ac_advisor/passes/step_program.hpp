@@ -203,6 +203,10 @@ struct Carried {
 struct StepProgram {
   ir::Program program;
   ModelValues model;
+  /// Of a task with a reference that runs: its own parameters, or the model's without adapters.
+  ModelValues reference;
+  /// Log-probabilities of chosen and rejected answers that the batch carries.
+  std::array<ir::ValueId, 2> precomputed{ir::no_id, ir::no_id};
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels

@@ -26,6 +26,7 @@ inline constexpr std::array<const char*, 5> phase_names{"forward", "loss", "back
 /// What a storage is for. `at_peak` sums to the peak.
 enum class Category : std::uint8_t {
   parameters,
+  reference_parameters,  ///< of the second model that DPO compares with
   gathered_parameters,
   gradients,
   optimizer_states,
@@ -40,8 +41,12 @@ enum class Category : std::uint8_t {
   workspace,
   unknown  ///< of a snapshot: what nothing tells the purpose of
 };
-inline constexpr std::size_t category_count = 14;
+inline constexpr std::size_t category_count = 15;
 [[nodiscard]] const char* to_string(Category category);
+/// Which only some profiles have, and JSON where they have bytes.
+[[nodiscard]] constexpr bool is_optional(Category category) {
+  return category == Category::unknown || category == Category::reference_parameters;
+}
 
 /// One storage alive at the peak.
 struct LiveTensor {
@@ -76,7 +81,9 @@ struct Memory {
   std::int64_t peak_excluding_workspace = 0;
   std::int64_t first_step_peak = 0;  ///< the step that has no optimizer moments yet
   std::int64_t resident = 0;         ///< alive between steps
-  std::int64_t host_pinned = 0;      ///< pinned host memory that tensors wait in; 0: none
+  /// The highest while DPO's reference runs its forward; 0: none runs.
+  std::int64_t reference_forward_peak = 0;
+  std::int64_t host_pinned = 0;  ///< pinned host memory that tensors wait in; 0: none
   std::string peak_phase;
   std::int64_t peak_step = 0;  ///< index into the schedule
   std::string peak_op, peak_module;

@@ -44,6 +44,7 @@ struct MemoryTrace {
   std::int64_t peak = 0;
   ir::OpId peak_op = ir::no_id;  ///< no_id: at the step's start
   std::array<std::int64_t, ir::phase_count> peak_by_phase{};
+  std::int64_t reference_peak = 0;     ///< while a reference's forward runs; 0: none does
   std::int64_t workspace_at_peak = 0;  ///< scratch of the op at the peak and cuBLAS
 };
 

@@ -28,15 +28,14 @@ using RequestObserver = std::function<void(const CachingAllocator&, const Reques
 struct AllocatorStep {
   std::int64_t retries = 0;            ///< cached blocks released, the device asked again
   std::int64_t released_segments = 0;  ///< in doing so
-  std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< bytes, since the walk began
+  std::int64_t peak_allocated = 0;     ///< bytes, since the walk began
 };
 
 /// The request that was refused after cached blocks had been released. Bytes.
 struct Refused {
-  std::size_t step = 0;               ///< steps that were done
-  ir::OpId op = ir::no_id;            ///< that asked; no_id: before the first
-  ir::StorageId storage = ir::no_id;  ///< no_id: a workspace
-  std::int64_t requested = 0, allocated = 0, reserved = 0;
+  std::size_t step = 0;     ///< steps that were done
+  ir::OpId op = ir::no_id;  ///< that asked; no_id: before the first
+  std::int64_t requested = 0;
 };
 
 /// What the caching allocator's own counters would report. Bytes.

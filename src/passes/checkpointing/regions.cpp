@@ -148,6 +148,7 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
   for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
        ++id) {
     ir::Op& op = step.program.ops[id];
+    if (op.module.owner != ir::Owner::policy) continue;  // without gradients nothing is recomputed
     if (op.phase >= ir::Phase::backward) break;  // an imported graph's: it is its forward op's
     const std::int32_t region = region_of(op, config, stage, counts_from_one);
     if (region < 0) continue;

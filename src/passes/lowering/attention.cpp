@@ -3,6 +3,7 @@
 
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
+#include "passes/pytorch_on_gpu.hpp"
 
 namespace ac_advisor::passes {
 
@@ -153,15 +154,14 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
 /// In fp32 neither flash nor cuDNN's attention runs (aten/src/ATen/native/transformers/cuda/
 /// sdp_utils.cpp, v2.11, check_tensor_dtype).
 bool Lowering::widest_kernels_only(V q) const {
-  return dtype(q) == DType::f32 && config_.runtime.kind == Runtime::pytorch &&
-         !config_.runtime.under_dispatch_mode && config_.device.gpu != "cpu";
+  return dtype(q) == DType::f32 && pytorch_on_gpu(config_) && !config_.runtime.under_dispatch_mode;
 }
 
 /// Of heads whose elements are no multiple of 8: cuDNN's attention takes none
 /// (check_cudnn_tensor_shapes), for flash attention they are padded.
 bool Lowering::pads_heads(V q) const {
-  return shape(q).back() % flash_head_multiple != 0 && config_.runtime.kind == Runtime::pytorch &&
-         !config_.runtime.under_dispatch_mode && config_.device.gpu != "cpu";
+  return shape(q).back() % flash_head_multiple != 0 && pytorch_on_gpu(config_) &&
+         !config_.runtime.under_dispatch_mode;
 }
 
 /// aten/src/ATen/native/transformers/attention.cpp, v2.11, pad_last_dim<8>: contiguous.

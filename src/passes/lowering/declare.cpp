@@ -334,6 +334,12 @@ void Lowering::declare_final_norm() {
 }
 
 void Lowering::declare_head(std::int64_t words) {
+  if (config_.task.kind == Task::reward) {  // nn.Linear(hidden_size, 1, bias=False)
+    m_.lm_head = parameter({1, spec_.hidden}, Module::lm_head);
+    if (config_.adapters.used())  // modules_to_save: a copy that is trained beside the frozen one
+      m_.lm_head = trained({1, spec_.hidden}, config_.adapters.dtype, Module::lm_head);
+    return;
+  }
   // A pipeline's last stage has a copy of a tied embedding.
   m_.lm_head = spec_.tied_embeddings && m_.embed != ir::no_id
                    ? m_.embed
@@ -372,7 +378,7 @@ constexpr Exclusion exclusions_of_declare[] = {
      [](const ModelSpec&, const StepConfig& c) { return option("--world", c.layout.world); }},
     {"--batch B --seq S", "more than 2^31 tokens on one rank", "use a smaller --batch or --seq",
      [](const ModelSpec&, const StepConfig& c) {
-       return ir::checked_mul(c.run.batch, c.run.seq) > most;
+       return ir::checked_mul(c.rows(), c.run.seq) > most;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return option("--batch", c.run.batch) + " " + option("--seq", c.run.seq);
@@ -453,7 +459,9 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   if (!config.scales_gradients())
     step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
   const StepConfig fed = as_fed(config);
-  Lowering(spec, fed, step).declare();
+  Lowering lowering(spec, fed, step);
+  lowering.declare();
+  lowering.declare_task();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr double most_tokens = std::numeric_limits<double>::infinity();
 }  // namespace
 
 /// Statistics of each token, folded tile by tile. Locals of the function die with it.
-Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType type) {
+Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType type, Logged asked) {
   const std::int64_t all = shape(rows)[0], h = spec_.hidden, v = spec_.vocab;
   // maximum, sums of exp and its products, the maximum before the target, the target's logit
   std::array<V, 7> running{};
@@ -57,7 +57,16 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
   }
   TokenStatistics s;
   s.log_sum = binary(OpKind::add, running[0], unary(OpKind::add_scalar, running[1]));
+  if (asked == Logged::nothing) {  // the slot of the entropy, which nothing reads
+    s.entropy = s.log_sum;
+    hold({chunk});
+    hold({buffer});
+    for (const V statistic : running) hold({statistic});
+    return s;
+  }
   s.entropy = binary(OpKind::add, s.log_sum, binary(OpKind::div, running[2], running[1]));
+  if (asked == Logged::all)
+    s.mean_logits = unary(OpKind::div, running[4], ir::Number{static_cast<double>(v)});
   const auto chosen = [&](V a, V b, ir::Comparison how) {
     const V which = out({all}, DType::u8, false);
     emit(OpKind::compare, {a, b}, {which}, ir::Compare{0.0, how});
@@ -81,30 +90,31 @@ ir::ValueId Lowering::scattered(V rows, V mask) {
   return places;
 }
 
-/// Log-probabilities of the next tokens, without logits; their sum over the number of tokens. What
-/// the trainer logs (entropy, how many of the targets are the likeliest) comes with them.
-void Lowering::loss_tiled() {
-  const std::int64_t b = config_.run.batch, s = config_.run.seq - 1, h = spec_.hidden;
+/// Log-probabilities of the next tokens that count, without logits. Without padding those are all,
+/// but for a prompt's.
+Lowering::Scored Lowering::fused_head(Logged asked) {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq - 1, h = spec_.hidden,
+                     all = b * std::min(s, config_.run.seq - config_.task.prompt);
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V without_last = p_.on_storage_of(hidden_, {b, s, h}, dtype(hidden_), false);
   p_.value(without_last).requires_grad = grad(hidden_);
   emit(OpKind::slice, {hidden_}, {without_last});
   const V labels = p_.narrow(labels_, 1, 1, s);
-  const V mask = out({b, s}, DType::u8, false);
-  emit(OpKind::compare, {labels}, {mask}, ir::Compare{-100.0, ir::Comparison::not_equal});
-  // of the tokens that count: all, as the plan has neither padding nor prompts that are left out
-  const V rows = out({b * s, h}, dtype(hidden_), grad(hidden_));
-  emit(OpKind::index, {without_last, mask}, {rows});
-  const V targets = out({b * s}, DType::i64, false);
-  emit(OpKind::index, {labels, mask}, {targets});
+  Scored scored;
+  scored.mask = out({b, s}, DType::u8, false);
+  emit(OpKind::compare, {labels}, {scored.mask}, ir::Compare{-100.0, ir::Comparison::not_equal});
+  const V rows = out({all, h}, dtype(hidden_), grad(hidden_));
+  emit(OpKind::index, {without_last, scored.mask}, {rows});
+  const V targets = out({all}, DType::i64, false);
+  emit(OpKind::index, {labels, scored.mask}, {targets});
   const DType type = config_.precision.autocast ? config_.precision.compute_dtype : dtype(rows);
   // trl/trainer/utils.py (v1.16), maybe_gather_lm_head_ctx: under ZeRO 3 the head's weight is
   // gathered for this function alone, and once more for its backward, as the head's own hooks
   // would.
   if (config_.layout.zero3()) leaf_ = Module::lm_head;
-  const TokenStatistics of = token_statistics(rows, targets, type);
-  const V log_probs = out({b * s}, DType::f32, grad(rows) || grad(m_.lm_head));
+  const TokenStatistics of = token_statistics(rows, targets, type, asked);
+  const V log_probs = out({all}, DType::f32, grad(rows) || grad(m_.lm_head));
   const ir::TiledHead tiles{static_cast<std::int32_t>(tile_tokens),
                             static_cast<std::int32_t>(tile_words), is_half(type)};
   if (m_.lm_head_bias == ir::no_id)
@@ -114,22 +124,31 @@ void Lowering::loss_tiled() {
     emit(OpKind::tiled_log_probs,
          {rows, m_.lm_head, targets, of.log_sum, of.entropy, m_.lm_head_bias}, {log_probs}, tiles);
   leaf_ = Module::loss;
-  const V placed = scattered(log_probs, mask), entropy = scattered(of.entropy, mask),
-          likeliest = scattered(of.likeliest, mask);
-  const auto tokens = [&] {
-    return unary(OpKind::clamp, whole_sum(mask), ir::Clamp{1.0, most_tokens});
-  };
+  scored.log_probs = scattered(log_probs, scored.mask);
+  if (asked != Logged::nothing) scored.entropy = scattered(of.entropy, scored.mask);
+  if (asked == Logged::all) scored.mean_logits = scattered(of.mean_logits, scored.mask);
+  if (asked != Logged::nothing) scored.likeliest = scattered(of.likeliest, scored.mask);
   // the model's own, which nothing reads
-  const V models = binary(OpKind::div, unary(OpKind::neg, whole_sum(placed)), tokens());
-  const V total = whole_sum(unary(OpKind::neg, placed), true);
-  unary(OpKind::clamp, models, ir::Clamp{1.0, most_tokens});  // num_items_in_batch's
-  const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * s)});
-  logged(mask, entropy, likeliest);
-  hold({hidden_, mask, placed, entropy, likeliest,
-        models});  // the model's and compute_loss's locals
-  hold({of.entropy, of.log_sum, of.likeliest});
+  const V tokens = unary(OpKind::clamp, whole_sum(scored.mask), ir::Clamp{1.0, most_tokens});
+  scored.loss = binary(OpKind::div, unary(OpKind::neg, whole_sum(scored.log_probs)), tokens);
+  held_of_head_ = {of.entropy, of.log_sum, of.likeliest, of.mean_logits};
+  return scored;
+}
+
+/// The sum of log-probabilities over the number of tokens. What the trainer logs (entropy, how many
+/// of the targets are the likeliest) comes with them.
+void Lowering::loss_tiled() {
+  const std::int64_t tokens = config_.run.batch * (config_.run.seq - 1);
+  const Scored of = fused_head(Logged::entropy);
+  const V total = whole_sum(unary(OpKind::neg, of.log_probs), true);
+  unary(OpKind::clamp, of.loss, ir::Clamp{1.0, most_tokens});  // num_items_in_batch's
+  const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(tokens)});
+  logged(of.mask, of.entropy, of.likeliest);
+  hold({hidden_, of.mask, of.log_probs, of.entropy, of.likeliest,
+        of.loss});  // the model's and compute_loss's locals
+  hold({held_of_head_[0], held_of_head_[1], held_of_head_[2]});
   s_.loss = loss;
-  s_.outputs = {placed};
+  s_.outputs = {of.log_probs};
 }
 
 }  // namespace ac_advisor::passes

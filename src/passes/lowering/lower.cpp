@@ -7,6 +7,7 @@
 #include "lowering.hpp"
 #include "passes/loop_names.hpp"
 #include "passes/optimizer/grad_scaler.hpp"
+#include "passes/pytorch_on_gpu.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -201,9 +202,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      "not planned",
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       const bool on_gpu = c.runtime.kind == Runtime::pytorch && !c.runtime.under_dispatch_mode &&
-                           c.device.gpu != "cpu";
-       return on_gpu && has_odd_heads(m) &&
+       return pytorch_on_gpu(c) && !c.runtime.under_dispatch_mode && has_odd_heads(m) &&
               (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
                (c.run.packing > 0 && c.run.attention == Attention::flash)) &&
               !c.megatron();

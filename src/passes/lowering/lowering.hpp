@@ -26,7 +26,11 @@ inline constexpr std::int64_t flash_head_multiple = 8;
 class Lowering : private Emission {
  public:
   Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
-      : Emission(step),
+      : Lowering(spec, config, step, ir::Owner::policy) {}
+  /// `owner`: whose forward it is; `config` is what is fed to that model.
+  Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step,
+           ir::Owner owner)
+      : Emission(step, owner == ir::Owner::policy ? step.model : step.reference, owner),
         spec_(spec),
         config_(config),
         eager_attention_(
@@ -40,6 +44,9 @@ class Lowering : private Emission {
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches. Fills
   /// `step.model`.
   void declare();
+  /// Of a task: what its collator gives beside tokens and labels, and the reference. Fills
+  /// `step.reference`.
+  void declare_task();
   /// The forward of one micro-batch of one stage, and on the last one the loss.
   void forward();
 
@@ -66,7 +73,9 @@ class Lowering : private Emission {
   void declare_block(std::int16_t index);
 
   // model.cpp
+  void backbone();
   void loss();
+  void next_token_loss();
   V embedding();
   V position_embedding();
   V block_dropout(V x);
@@ -378,15 +387,24 @@ class Lowering : private Emission {
   void loss_lc_ce();
   void loss_chunked();
   void loss_tiled();
+  /// What TRL's fused LM head returns, (batch, tokens - 1) each: log-probabilities of the next
+  /// tokens in fp32, what the trainer logs of each, which of them are scored; the model's own loss.
+  struct Scored {
+    V log_probs{}, mask{}, loss{};
+    V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
+  };
+  /// The figures of a token that a trainer asks for beside its log-probability.
+  enum class Logged : std::uint8_t { nothing, entropy, all };
+  Scored fused_head(Logged asked);
   std::vector<V> logits_in_chunks();
   V loss_of_chunk(V logits, V labels);
   void loss_chunked_logits();
   /// One a token: the log-sum-exp of its logits and their entropy, in fp32, and whether its target
   /// is the likeliest.
   struct TokenStatistics {
-    V log_sum{}, entropy{}, likeliest{};
+    V log_sum{}, entropy{}, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
-  TokenStatistics token_statistics(V rows, V targets, DType type);
+  TokenStatistics token_statistics(V rows, V targets, DType type, Logged asked);
   V scattered(V rows, V mask);
   V whole_sum(V x, bool differentiable = false);
   void logged(V mask, V entropy, V likeliest);
@@ -395,6 +413,23 @@ class Lowering : private Emission {
   void engines_loss();
   void widen_output();
   void loss_liger();
+
+  // preference.cpp
+  V scored_labels();
+  V sum_of_sequence(V log_probs);
+  std::array<V, 2> halves(V of_pairs);
+  V reference_log_probs(std::vector<V>& held);
+  V reference_forward();
+  V mean_loss(V of_pairs);
+  void loss_dpo();
+
+  // reward.cpp
+  void loss_reward();
+
+  // whole_log_probs.cpp
+  V selected_log_probs(V logits, V targets);
+  V chosen_loss(V logits, V labels);
+  void loss_of_logits();
   void end_chunks(V total, V flat, V grad_hidden, V grad_weight);
   V soft_cap(V logits, double cap);
   V divided_hidden();
@@ -422,6 +457,9 @@ class Lowering : private Emission {
   std::vector<V> cache_;         ///< keys and values of each block, with a learned prefix
   std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
+  /// What the fused head computed of each scored token: entropy, log-sum-exp, likeliest, mean.
+  std::array<V, 4> held_of_head_{ir::no_id, ir::no_id, ir::no_id, ir::no_id};
+  V last_block_{};
   V hidden_{}, padded_labels_ = ir::no_id, positions_{};
   std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;

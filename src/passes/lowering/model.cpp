@@ -63,6 +63,7 @@ void Lowering::end_autocast() {
   casts.reserve(cast_cache_.size());
   for (const auto& [of, cast_of] : cast_cache_) casts.push_back(cast_of);
   p_.emit(OpKind::hold, phase_, at(Module::loss), casts, {});
+  cast_cache_.clear();
 }
 
 ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
@@ -262,7 +263,19 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   phase_ = ir::Phase::forward;
-  labels_ = m_.labels;
+  labels_ = config_.task.kind == Task::dpo ? scored_labels() : m_.labels;
+  backbone();
+  s_.loss = ir::no_id;
+  s_.loss_outside = config_.loss_outside();
+  s_.outputs = {last_block_};
+  if (stage().head) loss();
+  hold_all(prompt_frame_);
+  hold_all(cache_);
+  if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
+}
+
+/// From token ids to the final norm's result, `hidden_`.
+void Lowering::backbone() {
   if (config_.adapters.prefix_tokens() > 0) make_prefix();
   V embedded = stage().embedding ? embedding() : s_.ends.back().input;
   if (config_.run.images > 0) embedded = with_images(embedded);
@@ -318,17 +331,40 @@ void Lowering::forward() {
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_}) hold({mask});
   hold_all(beside_decoder_);
-  s_.loss = ir::no_id;
-  s_.loss_outside = config_.loss_outside();
-  s_.outputs = {x};
-  if (stage().head) loss();
-  hold_all(prompt_frame_);
-  hold_all(cache_);
-  if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
+  last_block_ = x;
 }
 
 void Lowering::loss() {
   s_.hidden = hidden_;
+  switch (config_.task.kind) {
+    case Task::sft:
+      next_token_loss();
+      break;
+    case Task::dpo:
+      loss_dpo();
+      break;
+    case Task::orpo:
+    case Task::simpo:
+      loss_of_logits();
+      break;
+    case Task::reward:
+      loss_reward();
+      break;
+  }
+  if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
+  end_autocast();
+  const bool whole_output =
+      !config_.task.pairs() &&
+      (config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast);
+  if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
+  if (whole_output && !model::class_facts(spec_.family).drops_cache)
+    s_.outputs.insert(s_.outputs.end(), cache_.begin(), cache_.end());
+  if (config_.memory.wide_output) widen_output();
+  if (by_trainer()) trainers_loss();
+  if (config_.layout.zero() && config_.runtime.kind != Runtime::ac_trainer) engines_loss();
+}
+
+void Lowering::next_token_loss() {
   switch (config_.memory.loss) {
     case LossKind::ce:
     case LossKind::ce_no_upcast:
@@ -350,16 +386,6 @@ void Lowering::loss() {
       loss_tiled();
       break;
   }
-  if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
-  end_autocast();
-  const bool whole_output =
-      config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast;
-  if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
-  if (whole_output && !model::class_facts(spec_.family).drops_cache)
-    s_.outputs.insert(s_.outputs.end(), cache_.begin(), cache_.end());
-  if (config_.memory.wide_output) widen_output();
-  if (by_trainer()) trainers_loss();
-  if (config_.layout.zero() && config_.runtime.kind != Runtime::ac_trainer) engines_loss();
 }
 
 }  // namespace ac_advisor::passes

@@ -7,6 +7,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ops.hpp"
+#include "passes/pytorch_on_gpu.hpp"
 #include "passes/sharding/tensor_parallel.hpp"
 #include "passes/sharding/zero_on_host.hpp"
 
@@ -126,8 +127,7 @@ void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
     append_on_host(ops, config.optimizer);
     return;
   }
-  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
-                       config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
+  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach && pytorch_on_gpu(config);
   append_optimizer(step, config.optimizer, on_host);
 }
 

@@ -138,9 +138,6 @@ class Ddp final : public GradientHooks {
   [[nodiscard]] bool views() const {
     return c_.layout.bucket_views || c_.runtime.kind != Runtime::pytorch;
   }
-  [[nodiscard]] bool last() const {
-    return static_cast<std::int64_t>(micro_batch()) + 1 == micro_batches_written(c_);
-  }
   [[nodiscard]] bool reduces() const { return !c_.layout.no_sync || last(); }
 
   void send(ValueId bucket) {

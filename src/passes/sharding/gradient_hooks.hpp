@@ -28,6 +28,10 @@ class GradientHooks {
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
   [[nodiscard]] std::size_t micro_batch() const { return s_.micro_begin.size() - 1; }
+  /// Of those that are written out.
+  [[nodiscard]] bool last() const {
+    return static_cast<std::int64_t>(micro_batch()) + 1 == micro_batches_written(c_);
+  }
 
   StepProgram& s_;
   ir::Program& p_;

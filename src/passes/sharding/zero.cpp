@@ -80,9 +80,6 @@ class Zero final : public GradientHooks {
   };
 
   [[nodiscard]] bool stage1() const { return c_.layout.shard == Sharding::zero1; }
-  [[nodiscard]] bool last() const {
-    return static_cast<std::int64_t>(micro_batch()) + 1 == micro_batches_written(c_);
-  }
   [[nodiscard]] bool keeps_gradients() const override { return stage1() && !last(); }
   [[nodiscard]] std::int64_t elements(ValueId v) const { return p_.value(v).shape.numel(); }
 

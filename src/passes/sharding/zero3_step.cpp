@@ -8,6 +8,7 @@
 #include "ir/shared_rows.hpp"
 #include "passes/optimizer/ops.hpp"
 #include "passes/optimizer/optimizer.hpp"
+#include "passes/pytorch_on_gpu.hpp"
 #include "zero3_parts.hpp"
 #include "zero_on_host.hpp"
 
@@ -72,8 +73,7 @@ OptimizerOps::Values gradients_within(StepProgram& step, std::int64_t start,
 /// Of each sub-group: its gradients joined and in fp32, the step, its parts in the compute dtype.
 void step_sub_groups(StepProgram& step, const StepConfig& config) {
   ir::Program& p = step.program;
-  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
-                       config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
+  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach && pytorch_on_gpu(config);
   const std::vector<OptimizedTensor> masters = std::exchange(step.optimized, {});
   std::int64_t start = 0;
   for (OptimizedTensor group : masters) {

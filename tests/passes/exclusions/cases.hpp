@@ -31,6 +31,7 @@ std::span<const Case> optimizer_cases();
 std::span<const Case> adapter_method_cases();
 std::span<const Case> adapters_cases();
 std::span<const Case> packing_cases();
+std::span<const Case> task_cases();
 std::span<const Case> context_cases();
 std::span<const Case> experts_cases();
 std::span<const Case> float8_cases();

@@ -1,0 +1,62 @@
+// toml++'s tree as Node, within bounds. The library is its headers.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <sstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "intake/document.hpp"
+
+namespace ac_advisor::intake {
+namespace {
+
+constexpr int most_depth = 32;
+
+/// As Python shows it: 1.0, not 1.
+std::string decimal(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+Node node_of(const toml::node& from, const std::string& path, int depth) {
+  Node to{.kind = Node::Kind::scalar, .line = static_cast<int>(from.source().begin.line)};
+  if (depth > most_depth)
+    throw UserError(fmt::format("{}:{}: nested more than {} deep", path, to.line, most_depth));
+  if (const toml::table* table = from.as_table()) {
+    to.kind = Node::Kind::map;
+    for (const auto& [key, value] : *table)
+      to.members.push_back({std::string(key.str()), node_of(value, path, depth + 1)});
+  } else if (const toml::array* array = from.as_array()) {
+    to.kind = Node::Kind::list;
+    for (const toml::node& item : *array) to.items.push_back(node_of(item, path, depth + 1));
+  } else if (const auto* text = from.as_string()) {
+    to.text = text->get();
+  } else if (const auto* truth = from.as_boolean()) {
+    to.text = truth->get() ? "true" : "false";
+  } else if (const auto* whole = from.as_integer()) {
+    to.text = std::to_string(whole->get());
+  } else if (const auto* real = from.as_floating_point()) {
+    to.text = decimal(real->get());
+  } else {  // a date or a time
+    std::ostringstream shown;
+    from.visit([&](const auto& value) {
+      if constexpr (toml::is_value<decltype(value)>) shown << value.get();
+    });
+    to.text = shown.str();
+  }
+  return to;
+}
+
+}  // namespace
+
+Node parse_toml(const std::string& text, const std::string& path) {
+  try {
+    return node_of(toml::parse(text, path), path, 0);
+  } catch (const toml::parse_error& error) {
+    throw UserError(fmt::format("{}:{}: not TOML: {}", path, error.source().begin.line,
+                                plain(std::string(error.description()))));
+  }
+}
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,155 @@
+// What other tasks than the next token refuse. They are planned as TRL's trainers run them.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool pairs(const StepConfig& c) { return c.task.pairs(); }
+std::string task(const StepConfig& c) { return std::string("--task ") + to_option(c.task.kind); }
+std::string with(const StepConfig& c, const std::string& option) { return task(c) + " " + option; }
+
+std::string in_parts(const ModelSpec&, const StepConfig& c) {
+  const Layout& l = c.layout;
+  const auto given = [&](const char* name, std::int64_t ranks) {
+    return ranks > 1 ? std::string(" ") + name + " " + std::to_string(ranks) : std::string();
+  };
+  return task(c) + given("--tp", l.tp) + given("--pp", l.pp) + given("--cp", l.cp) +
+         given("--ep", l.ep);
+}
+
+constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3",
+     "a sharded reference, and what accelerate and TRL do with a sharded LM head, are not planned "
+     "yet",
+     "use --shard zero2, the nearest: it holds whole parameters, so it is above such a step",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) && (c.layout.fsdp() || c.layout.zero3());
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
+    {"--task other than sft --tp, --pp, --cp, --ep",
+     "layers, sequences or experts that ranks share are not planned in a step of pairs",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       const Layout& l = c.layout;
+       return pairs(c) && (l.tp > 1 || l.pp > 1 || l.cp > 1 || l.ep > 1);
+     },
+     in_parts},
+    {"--task other than sft --packing DOCS",
+     "TRL 1.16 pads pairs: its padding_free is switched off", "leave --packing out",
+     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.packing > 0; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, "--packing " + std::to_string(c.run.packing));
+     }},
+    {"--task other than sft --position-ids", "TRL's collator of pairs gives none",
+     "leave --position-ids out",
+     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.position_ids; },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--position-ids"); }},
+    {"--task other than sft --images N", "pairs with images are not planned yet",
+     "leave --images out",
+     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.images > 0; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, "--images " + std::to_string(c.run.images));
+     }},
+    {"--task other than sft, an imported graph",
+     "a captured graph has the forward and loss that it was captured with",
+     "give the model's config.json",
+     [](const ModelSpec& m, const StepConfig& c) { return pairs(c) && m.graph != nullptr; },
+     [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.name; }},
+    {"--task other than sft, a mixture of experts",
+     "TRL adds the routers' auxiliary loss, which is not planned", "use --task sft",
+     [](const ModelSpec& m, const StepConfig& c) { return pairs(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
+    {"--task other than sft, a model with dropout, or --dropout P",
+     "TRL switches dropout modules off and leaves what is a function on: not planned yet",
+     "use --task sft",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return pairs(c) && (c.run.dropout > 0 || m.attention_dropout > 0 || m.residual_dropout > 0 ||
+                           m.embedding_dropout > 0);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.run.dropout > 0 ? with(c, "--dropout") : task(c) + " for " + m.family;
+     }},
+    {"--task other than sft --adapter METHOD", "of PEFT's methods LoRA alone is planned in pairs",
+     "use --lora RANK",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) && c.adapters.of_another_method();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--adapter"); }},
+    {"--task other than sft --dora --lora-dropout P",
+     "TRL sets the dropout to 0, and DoRA then keeps what it would not without: not planned yet",
+     "leave --lora-dropout out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) && c.adapters.dora && c.adapters.dropout > 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--dora --lora-dropout"); }},
+    {"--task dpo --ref model --quantize HOW",
+     "the reference of a quantized base is that base with its adapters off: a second one is not "
+     "planned",
+     "use --ref adapter or precomputed",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.reference == Reference::model && c.adapters.quantize != Quantization::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, std::string("--ref model --quantize ") + to_option(c.adapters.quantize));
+     }},
+    {"--task orpo or simpo --quantize HOW",
+     "ORPO's and CPO's code prepares and casts a quantized model another way: not planned yet",
+     "use --task dpo, or leave --quantize out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return (c.task.kind == Task::orpo || c.task.kind == Task::simpo) &&
+              c.adapters.quantize != Quantization::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, std::string("--quantize ") + to_option(c.adapters.quantize));
+     }},
+    {"--task other than sft --kernels fused or compiled",
+     "Liger's kernels and torch.compile are not planned in a step of pairs yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) && c.memory.kernels != Kernels::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, std::string("--kernels ") + to_option(c.memory.kernels));
+     }},
+    {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
+     "TRL has no such step of pairs", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) &&
+              (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||
+               (c.memory.offload != Offload::none && c.memory.offload != Offload::activations));
+     },
+     [](const ModelSpec&, const StepConfig& c) { return task(c); }},
+    {"--task other than sft --output-dtype fp32",
+     "accelerate's cast of what the model returns is in the plan already, where it is one",
+     "leave --output-dtype out",
+     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.memory.wide_output; },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--output-dtype fp32"); }},
+    {"--task other than sft, ac-trainer", "the trainer runs supervised steps",
+     "plan it, or use --task sft",
+     [](const ModelSpec&, const StepConfig& c) {
+       return pairs(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return task(c); }},
+    {"--prompt N --seq S, N not below S", "no token would be scored", "give a --prompt below --seq",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.prompt > 0 && c.task.prompt >= c.run.seq;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--prompt " + std::to_string(c.task.prompt) + " --seq " + std::to_string(c.run.seq);
+     }},
+    {"--task other than sft --seq 1", "leaves no next token to score", "give 2 or more",
+     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.seq < 2; },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--seq 1"); }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup task_exclusions;
+const ExclusionGroup task_exclusions{"task", exclusions_of_tasks, Of::any};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,155 @@
+// TRL v1.16, trainer/dpo_trainer.py: DataCollatorForPreference, DPOTrainer._compute_loss with the
+// loss "sigmoid". A batch is pairs: the chosen rows first, then the rejected ones.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+using ir::Role;
+
+namespace {
+
+/// What the reference is fed: no gradients, so nothing is checkpointed and no leaf is made.
+StepConfig of_reference(StepConfig config) {
+  config.memory.ac = AcMode::none;
+  config.adapters.input_grads = InputGrads::off;
+  // A model of its own is the base as it was loaded, without adapters.
+  if (config.task.reference == Reference::model) config.adapters = {};
+  return config;
+}
+
+/// PeftModel.disable_adapter: each adapted layer is its base layer.
+ModelValues without_adapters(ModelValues model) {
+  for (BlockValues& block : model.blocks)
+    for (LinearValues* l :
+         {&block.q, &block.k, &block.v, &block.o, &block.qkv, &block.gate, &block.up,
+          &block.gate_up, &block.down, &block.q_a, &block.q_b, &block.kv_a, &block.kv_b, &block.ba})
+      l->lora_a = l->lora_b = l->magnitude = ir::no_id;
+  return model;
+}
+
+}  // namespace
+
+/// The collator's masks, the reference's log-probabilities that were computed before training, or
+/// the reference model. Its parameters are never optimized.
+void Lowering::declare_task() {
+  const TaskChoice& task = config_.task;
+  if (!task.pairs()) return;
+  const auto given = [&](const ir::Shape& size, DType type) {
+    const V v = p_.make(size, type, Role::input, at(Module::root));
+    s_.inputs.push_back(v);
+    return v;
+  };
+  const ir::Shape tokens = shape(m_.ids);
+  given(tokens, DType::i64);  // attention_mask
+  if (task.reference == Reference::precomputed)
+    for (V& side : s_.precomputed) side = given({tokens[0] / 2}, DType::f32);
+  if (task.reference == Reference::adapter) s_.reference = without_adapters(m_);
+  if (task.reference != Reference::model) return;
+  const StepConfig config = of_reference(config_);
+  const std::vector<V> inputs = s_.inputs;
+  const std::size_t own = s_.parameters.size();
+  s_.reference = {};
+  Lowering(spec_, config, s_, ir::Owner::reference).declare();
+  s_.inputs = inputs;
+  s_.reference.ids = m_.ids;
+  for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
+}
+
+/// input_ids.masked_fill(completion_mask == 0, -100)
+ir::ValueId Lowering::scored_labels() {
+  leaf_ = Module::loss;
+  const V prompt = make_int(OpKind::compare, shape(m_.labels), DType::u8, {m_.labels},
+                            ir::Compare{0.0, ir::Comparison::equal});
+  return make_int(OpKind::masked_fill, shape(m_.ids), DType::i64, {m_.ids, prompt});
+}
+
+/// log_probs[:, -seq_len:].sum(dim=1)
+ir::ValueId Lowering::sum_of_sequence(V log_probs) {
+  const V seen = p_.on_storage_of(log_probs, shape(log_probs), dtype(log_probs), false);
+  p_.value(seen).requires_grad = grad(log_probs);
+  emit(OpKind::slice, {log_probs}, {seen});
+  const V total = out({shape(log_probs)[0]}, dtype(log_probs), grad(log_probs));
+  emit(OpKind::sum, {seen}, {total});
+  return total;
+}
+
+/// The chosen rows' and the rejected ones', as views.
+std::array<ir::ValueId, 2> Lowering::halves(V of_pairs) {
+  ir::Shape half = shape(of_pairs);
+  half.set(0, half[0] / 2);
+  std::array<V, 2> sides{};
+  for (V& side : sides) {
+    side = p_.on_storage_of(of_pairs, half, dtype(of_pairs), false);
+    p_.value(side).requires_grad = grad(of_pairs);
+  }
+  emit(OpKind::split, {of_pairs}, {sides[0], sides[1]});
+  return sides;
+}
+
+/// The reference's forward and its head, on this object: `m_` are its parameters.
+ir::ValueId Lowering::reference_forward() {
+  phase_ = Phase::loss;
+  backbone();
+  // A model of its own was given a head of log-probabilities alone.
+  const bool own = config_.task.reference == Reference::model;
+  const Scored of = fused_head(own ? Logged::nothing : Logged::all);
+  hold({hidden_});
+  hold({of.mask, of.entropy, of.mean_logits, of.likeliest, of.loss});
+  end_autocast();
+  return of.log_probs;
+}
+
+/// Under torch.no_grad, while what the model saved for backward is alive. What the caller's frame
+/// has of it goes to `held`.
+ir::ValueId Lowering::reference_log_probs(std::vector<V>& held) {
+  const auto first = p_.ops.size();
+  const std::vector<V> graph_held = s_.graph_held;
+  const StepConfig config = of_reference(config_);
+  Lowering reference(spec_, config, s_, ir::Owner::reference);
+  reference.labels_ = labels_;
+  const V log_probs = reference.reference_forward();
+  s_.graph_held = graph_held;  // a function's context goes with its call
+  for (auto i = first; i < p_.ops.size(); ++i)
+    for (V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;
+  held.push_back(log_probs);
+  return log_probs;
+}
+
+/// Of a number a pair.
+ir::ValueId Lowering::mean_loss(V of_pairs) {
+  const V mean = out({}, dtype(of_pairs), grad(of_pairs));
+  emit(OpKind::mean, {of_pairs}, {mean});
+  return mean;
+}
+
+void Lowering::loss_dpo() {
+  constexpr double beta = 0.1;
+  constexpr ir::Add minus{-1.0};
+  const Scored of = fused_head(Logged::all);
+  hold({hidden_});
+  hold_all({held_of_head_.begin(), held_of_head_.end()});
+  end_autocast();
+  const auto [chosen, rejected] = halves(sum_of_sequence(of.log_probs));
+  std::vector<V> held{of.log_probs, of.entropy, of.mean_logits, of.likeliest, of.mask, of.loss};
+  std::array<V, 2> reference = s_.precomputed;
+  if (config_.task.reference != Reference::precomputed)
+    reference = halves(sum_of_sequence(reference_log_probs(held)));
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const V chosen_ratio = binary(OpKind::add, chosen, reference[0], minus),
+          rejected_ratio = binary(OpKind::add, rejected, reference[1], minus);
+  const V margin = binary(OpKind::add, chosen_ratio, rejected_ratio, minus);
+  const V likelihood =
+      unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
+  const V mean = mean_loss(unary(OpKind::neg, likelihood));
+  s_.loss = unary(OpKind::add_scalar, unary(OpKind::mul_scalar, mean, ir::Number{1.0}));
+  logged(of.mask, of.entropy, of.likeliest);
+  held.insert(held.end(), {labels_, chosen_ratio, rejected_ratio, margin});
+  hold_all(held);
+  s_.outputs = {of.log_probs};
+}
+
+}  // namespace ac_advisor::passes

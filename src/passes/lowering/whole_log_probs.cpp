@@ -1,0 +1,92 @@
+// TRL v1.16, experimental/orpo/orpo_trainer.py and experimental/cpo/cpo_trainer.py (loss "simpo",
+// cpo_alpha 0): get_batch_loss_metrics, of whole logits; kernels/logprob_entropy.py.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+using ir::Shape;
+
+/// Of logits (rows, tokens, V): the targets' log-probabilities, (rows, tokens). The logits are
+/// saved, and backward makes a gradient as large as they are, in one kernel.
+ir::ValueId Lowering::selected_log_probs(V logits, V targets) {
+  const Shape each = shape(targets);
+  const V log_probs = out(each, DType::f32, false), entropy = out(each, DType::f32, false),
+          log_sum = out(each, DType::f32, false), expected = out(each, DType::f32, false);
+  emit(OpKind::generated, {logits, targets}, {log_probs, entropy, log_sum, expected},
+       ir::Generated{});
+  ir::CompiledGraph g;  // logits, targets, log-sum-exp, expected logit; the gradient
+  g.made = {{shape(logits), dtype(logits), -1}};
+  g.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {0, 1, 2, 3, 4}, {5}}};
+  g.results = {5, -1, -1, -1};
+  hold({entropy});
+  return node(OpKind::autograd_function, {logits, targets, log_sum, expected}, log_probs,
+              std::move(g));
+}
+
+/// ORPO: the mean negative log-likelihood of the chosen rows, prompt and answer.
+ir::ValueId Lowering::chosen_loss(V logits, V labels) {
+  const std::int64_t pairs = config_.run.batch / 2, s = config_.run.seq - 1, v = spec_.vocab;
+  const auto sliced = [&](V x, const Shape& size, std::int32_t dim) {
+    const V y = p_.on_storage_of(x, size, dtype(x), false);
+    p_.value(y).requires_grad = grad(x);
+    emit(OpKind::slice, {x}, {y}, ir::Slice{0, dim});
+    return y;
+  };
+  const V chosen = sliced(logits, {pairs, s + 1, v}, 0);
+  const V copy = unary(OpKind::clone, sliced(chosen, {pairs, s, v}, 1));
+  const V targets = make_int(OpKind::clone, {pairs, s}, DType::i64, {labels});
+  const V log_probs = unary(OpKind::log_softmax, p_.reshape(copy, {pairs * s, v}));
+  const V loss = out({}, dtype(log_probs), true), weight = out({}, dtype(log_probs), false);
+  emit(OpKind::nll_loss, {log_probs, targets}, {loss, weight}, ir::NllLoss{});
+  hold({copy, targets});
+  return loss;
+}
+
+/// Means of the answers' log-probabilities.
+void Lowering::loss_of_logits() {
+  constexpr double beta = 0.1;
+  const bool orpo = config_.task.kind == Task::orpo;
+  const std::int64_t rows = config_.run.batch, s = config_.run.seq - 1;
+  const V made = model_logits();
+  hold({hidden_});
+  end_autocast();
+  // accelerate's convert_outputs_to_fp32
+  const V logits = cast(made, DType::f32);
+  const V labels = make_int(OpKind::clone, {rows, s + 1}, DType::i64, {m_.labels});
+  const V nll = orpo ? chosen_loss(logits, labels) : ir::no_id;
+  const V targets = make_int(OpKind::clone, {rows, s}, DType::i64, {m_.labels});
+  const V seen = p_.on_storage_of(logits, {rows, s, spec_.vocab}, DType::f32, false);
+  p_.value(seen).requires_grad = grad(logits);
+  emit(OpKind::slice, {logits}, {seen}, ir::Slice{0, 1});
+  const V mask = make_int(OpKind::compare, {rows, s}, DType::u8, {targets},
+                          ir::Compare{-100.0, ir::Comparison::not_equal});
+  const V log_probs = selected_log_probs(seen, targets);
+  const V scored = binary(OpKind::mul, log_probs, mask);
+  V total = out({rows}, DType::f32, grad(scored));
+  emit(OpKind::sum, {scored}, {total});
+  const V count = make_int(OpKind::sum, {rows}, DType::i64, {mask});
+  hold({mask, targets});
+  const auto [chosen, rejected] = halves(binary(OpKind::div, total, count));
+  V margin = binary(OpKind::add, chosen, rejected, ir::Add{-1.0});
+  if (orpo) {
+    // log1mexp(chosen) - log1mexp(rejected)
+    const auto odds = [&](V x) {
+      return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x)));
+    };
+    const V of_chosen = odds(chosen), of_rejected = odds(rejected);
+    margin = binary(OpKind::add, margin, binary(OpKind::add, of_chosen, of_rejected, ir::Add{-1.0}),
+                    ir::Add{-1.0});
+  } else {
+    margin = unary(OpKind::mul_scalar, unary(OpKind::add_scalar, margin), ir::Number{beta});
+  }
+  V mean = mean_loss(unary(OpKind::neg, unary(OpKind::log_sigmoid, margin)));
+  if (orpo) mean = binary(OpKind::add, nll, mean, ir::Add{beta});
+  s_.loss = mean;
+  hold({logits, labels, margin});
+  s_.outputs = {logits};
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,97 @@
+"""The cases of task_peaks.json: models, and the planner's options."""
+
+import random
+
+from loop_cases import ALL, QLORA
+
+TRL = "--framework trl"
+
+
+def dpo():
+    for name in ("llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "granite", "smollm3", "olmo2"):
+        yield name, f"{TRL} --task dpo --batch 2 --seq 1024"
+        yield name, f"{TRL} --task dpo --batch 1 --seq 1024 --ac none"
+        if name not in ("granite", "smollm3", "gemma", "olmo2"):
+            yield name, f"{TRL} --task dpo --batch 2 --seq 1024 --lora 16 {ALL}"
+    for name in ("llama", "qwen2", "untied"):
+        for more in ("--ref precomputed", "--ref precomputed --ac none", "--param-dtype bf16", "--param-dtype bf16 --ac none",
+                     f"--lora 16 {ALL} --ac none", f"--lora 16 {ALL} --param-dtype bf16", f"--lora 16 {ALL} --ref precomputed",
+                     f"--lora 16 {ALL} --ref model --param-dtype bf16", f"{QLORA} {ALL}", f"{QLORA} {ALL} --ac none",
+                     "--prompt 512", "--prompt 512 --ac none", f"--prompt 768 --lora 16 {ALL}", "--grad-accum 2"):
+            yield name, f"{TRL} --task dpo --batch 2 --seq 1024 {more}"
+        yield name, f"{TRL} --task dpo --batch 3 --seq 1000 --ac none"
+        yield name, f"{TRL} --task dpo --batch 4 --seq 2048 --prompt 1024 --param-dtype bf16"
+        yield name, f"{TRL} --task dpo --batch 8 --seq 512 --prompt 256 {QLORA} {ALL}"
+
+
+def reward():
+    for name in ("llama", "untied", "qwen2", "qwen3", "mistral", "gemma"):
+        for more in ("", " --ac none"):
+            yield name, f"{TRL} --task reward --batch 2 --seq 1024{more}"
+    for name in ("llama", "qwen2"):
+        for more in ("--param-dtype bf16", f"--lora 16 {ALL}", f"--lora 16 {ALL} --ac none", "--grad-accum 2",
+                     f"--lora 16 {ALL} --param-dtype bf16"):
+            yield name, f"{TRL} --task reward --batch 2 --seq 1024 {more}"
+        yield name, f"{TRL} --task reward --batch 3 --seq 1000"
+
+
+def without_reference():
+    for task in ("orpo", "simpo"):
+        for name in ("llama", "untied", "qwen2", "qwen3", "mistral"):
+            for more in ("", " --ac none"):
+                yield name, f"{TRL} --task {task} --batch 2 --seq 1024{more}"
+        for name in ("llama", "qwen2"):
+            for more in ("--prompt 512", f"--lora 16 {ALL}", "--param-dtype bf16", f"--lora 16 {ALL} --ac none"):
+                yield name, f"{TRL} --task {task} --batch 2 --seq 1024 {more}"
+
+
+def offloaded():
+    for name in ("llama", "qwen2"):
+        yield name, f"{TRL} --task dpo --batch 2 --seq 1024 --offload activations"
+
+
+def on_ranks():
+    for name in ("untied", "qwen2"):
+        for more in ("", f" --lora 16 {ALL}", " --ref precomputed"):
+            yield name, f"--world 2 {TRL} --task dpo --batch 2 --seq 1024{more}"
+        yield name, f"--world 2 {TRL} --task reward --batch 2 --seq 1024"
+
+
+def on_deepspeed():
+    """A process each (--only)."""
+    for stage in ("zero1", "zero2"):
+        for name in ("untied", "qwen2"):
+            for more in ("", f" --lora 16 {ALL}", " --ref precomputed"):
+                yield name, f"--world 2 {TRL} --task dpo --shard {stage} --batch 2 --seq 1024{more}"
+        yield "llama", f"--world 2 {TRL} --task dpo --shard {stage} --batch 1 --seq 2048"
+
+
+def drawn(count=30):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(47)
+    for _ in range(count):
+        name = draw.choice(["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"])
+        task = draw.choice(["dpo"] * 4 + ["reward", "orpo", "simpo"])
+        seq = draw.choice([256, 512, 768, 1000, 1536, 2048])
+        words = [TRL, "--task", task, "--batch", draw.choice("12345"), "--seq", str(seq)]
+        adapted = draw.random() < 0.45
+        if adapted:
+            words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
+            if task == "dpo":
+                words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+        if task == "dpo":
+            words += draw.choice([[], ["--ref precomputed"]])
+        if task != "reward" and draw.random() < 0.4:
+            words += ["--prompt", str(seq // draw.choice([2, 3, 4]))]
+        if draw.random() < 0.35:
+            words += ["--ac none"]
+        if draw.random() < 0.3:
+            words += ["--param-dtype bf16"]
+        if draw.random() < 0.2:
+            words += ["--grad-accum 3"]
+        if draw.random() < 0.2:
+            words += ["--optimizer", draw.choice(["adamw-8bit", "sgd", "adafactor", "adamw-foreach"])]
+        yield name, " ".join(words)
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn()]

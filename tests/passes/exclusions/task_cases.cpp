@@ -1,0 +1,134 @@
+// Refused: what a task of pairs is not planned with.
+#include "ac_advisor/graph/graph.hpp"
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+void dpo(StepConfig& c) {
+  c.task.kind = Task::dpo;
+  c.task.reference = Reference::model;
+  c.memory.loss = LossKind::tiled;
+}
+
+const Case cases[] = {
+    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.layout.world = 2;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--task dpo --shard fsdp2"},
+    {"--task other than sft --tp, --pp, --cp, --ep",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.layout.world = c.layout.tp = 2;
+     },
+     "--task dpo --tp 2"},
+    {"--task other than sft --packing DOCS",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.run.packing = 4;
+     },
+     "--task dpo --packing 4"},
+    {"--task other than sft --position-ids",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.run.position_ids = true;
+     },
+     "--task dpo --position-ids"},
+    {"--task other than sft --images N",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.run.images = 1;
+     },
+     "--task dpo --images 1"},
+    {"--task other than sft, an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       dpo(c);
+       m.graph = std::make_shared<graph::Graph>();
+     },
+     "--task dpo for small"},
+    {"--task other than sft, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       dpo(c);
+       m.moe.emplace();
+     },
+     "--task dpo for llama"},
+    {"--task other than sft, a model with dropout, or --dropout P",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.run.dropout = 0.1;
+     },
+     "--task dpo --dropout"},
+    {"--task other than sft --adapter METHOD",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.adapters.method = static_cast<AdapterMethod>(1);
+     },
+     "--task dpo --adapter"},
+    {"--task other than sft --dora --lora-dropout P",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.adapters.rank = 4;
+       c.adapters.dora = true;
+       c.adapters.dropout = 0.1;
+     },
+     "--task dpo --dora --lora-dropout"},
+    {"--task dpo --ref model --quantize HOW",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.adapters.rank = 4;
+       c.adapters.quantize = Quantization::nf4;
+     },
+     "--task dpo --ref model --quantize nf4"},
+    {"--task orpo or simpo --quantize HOW",
+     [](auto&, StepConfig& c) {
+       c.task.kind = Task::orpo;
+       c.adapters.rank = 4;
+       c.adapters.quantize = Quantization::nf4;
+     },
+     "--task orpo --quantize nf4"},
+    {"--task other than sft --kernels fused or compiled",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--task dpo --kernels fused"},
+    {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.memory.offload = Offload::optimizer;
+     },
+     "--task dpo"},
+    {"--task other than sft --output-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.task.kind = Task::orpo;
+       c.memory.wide_output = true;
+     },
+     "--task orpo --output-dtype fp32"},
+    {"--task other than sft, ac-trainer",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--task dpo"},
+    {"--prompt N --seq S, N not below S",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.task.prompt = 32;
+     },
+     "--prompt 32 --seq 32"},
+    {"--task other than sft --seq 1",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.run.seq = 1;
+     },
+     "--task dpo --seq 1"},
+};
+
+}  // namespace
+
+std::span<const Case> task_cases() { return cases; }
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,157 @@
+// Steps of pairs: what a reference has and leaves, against arithmetic that is written out.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/schedule.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+#include "small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+constexpr std::int64_t pairs = 2, seq = 32;
+
+StepConfig of_task(Task task, Reference reference = Reference::none) {
+  StepConfig c = small_config();
+  c.runtime.framework = "trl";
+  c.task.kind = task;
+  c.task.reference = reference;
+  c.memory.loss = task == Task::dpo ? LossKind::tiled : LossKind::ce;
+  c.memory.hold_output = false;
+  return c;
+}
+
+StepConfig dpo(Reference reference, AcMode ac = AcMode::none, std::int64_t lora = 0) {
+  StepConfig c = of_task(Task::dpo, reference);
+  c.memory.ac = ac;
+  c.adapters.rank = lora;
+  return c;
+}
+
+std::int64_t parameter_bytes(const passes::StepProgram& step, ir::Owner owner) {
+  std::int64_t bytes = 0;
+  std::set<ir::StorageId> seen;
+  for (ir::ValueId v : step.resident) {
+    const ir::StorageId s = step.program.storage_of(v);
+    const ir::Storage& storage = step.program.storage(s);
+    if (storage.role == ir::Role::parameter && storage.module.owner == owner &&
+        seen.insert(s).second)
+      bytes += storage.bytes;
+  }
+  return bytes;
+}
+
+std::int64_t ops_of(const passes::StepProgram& step, ir::Owner owner, ir::OpKind kind) {
+  std::int64_t n = 0;
+  for (const ir::Op& op : step.program.ops)
+    n += op.module.owner == owner && op.kind == kind && op.phase < ir::Phase::backward ? 1 : 0;
+  return n;
+}
+
+const ir::Op& first(const ir::Program& p, ir::OpKind kind, ir::Owner owner) {
+  for (const ir::Op& op : p.ops)
+    if (op.kind == kind && op.module.owner == owner) return op;
+  FAIL("no such op");
+  return p.ops.front();
+}
+
+}  // namespace
+
+TEST_CASE("a second model has the parameters of the first, which nothing trains") {
+  const passes::StepProgram step = passes::build_step(small_model(), dpo(Reference::model));
+  // Four blocks of two norms, q and o (64 x 64), k and v (64 x 32), three of 64 x 160; a tied
+  // embedding and a norm. Two bytes each.
+  const std::int64_t block = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160;
+  const std::int64_t all = 2 * (4 * block + 512 * 64 + 64);
+  CHECK(parameter_bytes(step, ir::Owner::policy) == all);
+  CHECK(parameter_bytes(step, ir::Owner::reference) == all);
+  CHECK(step.optimized.size() == 4 * 9 + 2);
+  for (const passes::Parameter& p : step.parameters)
+    if (p.module.owner == ir::Owner::reference) CHECK(p.gradient == ir::no_id);
+}
+
+TEST_CASE("the reference's forward runs once a micro-batch and leaves nothing to backward") {
+  for (const Reference reference : {Reference::model, Reference::adapter})
+    for (const AcMode ac : {AcMode::none, AcMode::full}) {
+      const passes::StepProgram step = passes::build_step(
+          small_model(), dpo(reference, ac, reference == Reference::adapter ? 4 : 0));
+      const ir::Program& p = step.program;
+      CHECK(ops_of(step, ir::Owner::reference, ir::OpKind::sdpa) == 4);
+      const passes::Schedule schedule = passes::make_schedule(step);
+      ir::OpId backward = 0;
+      while (p.op(backward).phase != ir::Phase::backward) ++backward;
+      for (ir::OpId id = 0; id < static_cast<ir::OpId>(p.ops.size()); ++id) {
+        const ir::Op& op = p.op(id);
+        if (op.forward != ir::no_id && op.phase >= ir::Phase::backward)
+          CHECK(p.op(op.forward).module.owner == ir::Owner::policy);
+        if (op.module.owner != ir::Owner::reference) continue;
+        CHECK(op.phase == ir::Phase::loss);
+        CHECK(op.region == ir::no_id);
+        for (ir::ValueId v : p.outputs(op)) {
+          CHECK_FALSE(p.value(v).requires_grad);
+          CHECK(schedule.last_use[static_cast<std::size_t>(p.storage_of(v))] < backward);
+        }
+      }
+    }
+}
+
+TEST_CASE("adapters that are off cost the reference no parameter and no product") {
+  StepConfig sft = dpo(Reference::adapter, AcMode::none, 4);
+  sft.task = {};
+  const passes::StepProgram plain = passes::build_step(small_model(), sft),
+                            step = passes::build_step(small_model(),
+                                                      dpo(Reference::adapter, AcMode::none, 4));
+  CHECK(parameter_bytes(step, ir::Owner::reference) == 0);
+  CHECK(parameter_bytes(step, ir::Owner::policy) == parameter_bytes(plain, ir::Owner::policy));
+  // Seven linear layers a block in each forward, adapters on q and v (PEFT's default of llama) of
+  // two products each in the model's alone; its head's tiles are one.
+  CHECK(ops_of(step, ir::Owner::reference, ir::OpKind::mm) == 4 * 7 + 1);
+  CHECK(ops_of(step, ir::Owner::policy, ir::OpKind::mm) == 4 * (7 + 2 * 2) + 1);
+}
+
+TEST_CASE("log-probabilities that come with the batch are two fp32 numbers a pair") {
+  const passes::StepProgram step = passes::build_step(small_model(), dpo(Reference::precomputed));
+  CHECK(ops_of(step, ir::Owner::reference, ir::OpKind::sdpa) == 0);
+  for (ir::ValueId v : step.precomputed) CHECK(step.program.bytes(v) == 4 * pairs);
+}
+
+TEST_CASE("a batch of pairs is two rows each, and a prompt's tokens are not scored") {
+  StepConfig c = dpo(Reference::model);
+  c.task.prompt = 24;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  CHECK(p.value(step.model.ids).shape == ir::Shape{2 * pairs, seq});
+  for (const ir::Owner owner : {ir::Owner::policy, ir::Owner::reference}) {
+    const ir::Op& head = first(p, ir::OpKind::tiled_log_probs, owner);
+    CHECK(p.value(p.input(head, 0)).shape == ir::Shape{2 * pairs * (seq - 24), 64});
+  }
+}
+
+TEST_CASE("a reward model has a head of one number and nothing as wide as the vocabulary") {
+  const passes::StepProgram step = passes::build_step(small_model(), of_task(Task::reward));
+  const ir::Program& p = step.program;
+  CHECK(p.value(step.model.lm_head).shape == ir::Shape{1, 64});
+  for (const ir::Op& op : p.ops)
+    if (op.phase < ir::Phase::backward)
+      for (ir::ValueId v : p.outputs(op))
+        CHECK((p.value(v).shape.rank() == 0 || p.value(v).shape.back() != 512));
+}
+
+TEST_CASE("ORPO and SimPO save the whole logits in fp32 and make a gradient as large") {
+  for (const Task task : {Task::orpo, Task::simpo}) {
+    StepConfig c = of_task(task);
+    c.precision.autocast = true;
+    c.precision.param_dtype = DType::f32;
+    const passes::StepProgram step = passes::build_step(small_model(), c);
+    const ir::Program& p = step.program;
+    const ir::Op& node = first(p, ir::OpKind::autograd_function, ir::Owner::policy);
+    CHECK(p.value(p.input(node, 0)).shape == ir::Shape{2 * pairs, seq - 1, 512});
+    CHECK(p.value(p.input(node, 0)).dtype == DType::f32);
+    CHECK(p.storage(p.storage_of(p.input(node, 0))).bytes == 4 * 2 * pairs * seq * 512);
+  }
+}
+
+}  // namespace ac_advisor::test
