@@ -74,11 +74,12 @@ def words(entry):
 
 
 def planned(program, entry):
-    """The plan as JSON; None: it is refused."""
+    """The plan as JSON, of the scripts' loop, which lets go of an output after backward; None: it is refused."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(config_of(entry["model"]), file)
         file.flush()
-        ended = subprocess.run([program, "plan", file.name, "--gpu", "h100-80gb", *words(entry), "--format", "json"],
+        ended = subprocess.run([program, "plan", file.name, "--gpu", "h100-80gb", *words(entry),
+                                "--held-until", "backward", "--format", "json"],
                                capture_output=True, text=True)
     return json.loads(ended.stdout) if ended.returncode == 0 else None
 

@@ -101,18 +101,30 @@ void meets_its_steps(const std::string& file) {
   const ordered_json recorded = read_off(file);
   ordered_json now = ordered_json::object();
   Summary all;
-  for (const OracleCase& one : read_oracle(file)) now[one.label] = compare(one, recorded, all);
+  // A capture takes seconds: one of eight steps, so that any suite of tests can afford them.
+  const bool updates = std::getenv("AC_ADVISOR_UPDATE_ORACLE") != nullptr;
+  const bool whole = updates || std::getenv("AC_ADVISOR_CAPTURE_ALL") != nullptr;
+  int read = 0, left_out = 0;
+  for (const OracleCase& one : read_oracle(file)) {
+    if (one.captured && !whole && read++ % 8 != 0)
+      ++left_out;
+    else
+      now[one.label] = compare(one, recorded, all);
+  }
+  if (left_out > 0)
+    MESSAGE(left_out, " steps of ", file, " are left out: AC_ADVISOR_CAPTURE_ALL=1 has them all");
   MESSAGE(
       fmt::format("{}: {} steps, {} to the byte in every figure; allocated: worst {:.4f} % "
                   "({}); {} figures nearer than recorded, "
                   "{} steps refused",
                   file, all.steps, all.exact, all.worst, all.worst_label, all.nearer, all.refused));
-  if (std::getenv("AC_ADVISOR_UPDATE_ORACLE") != nullptr) {
+  if (updates) {
     write_off(file, now);
     return;
   }
   INFO("AC_ADVISOR_UPDATE_ORACLE=1 writes what new steps are off by");
   CHECK(all.fresh == 0);
+  if (left_out > 0) return;
   for (const auto& [label, figures] : recorded.items()) {
     INFO("tests/oracle/off/", file, ": a step that is no more: ", label);
     CHECK(now.contains(label));

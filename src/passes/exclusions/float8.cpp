@@ -25,6 +25,11 @@ constexpr Exclusion of_float8[] = {
      "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself, or "
      "--framework megatron --transformer-impl transformer_engine",
      [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::delayed; }},
+    {"--fp8 RECIPE, layers whose weights are [in, out]",
+     "torchao converts nn.Linear, and these are transformers' Conv1D: nothing would be in FP8",
+     "leave --fp8 out",
+     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.input_first; },
+     [](const ModelSpec& m, const StepConfig& c) { return fp8(c) + " for " + m.family; }},
     {"--fp8 mx --autocast, or --param-dtype fp32 or fp16 without fsdp2 or hsdp:N",
      "its casts take bf16, and MXFP8Linear is given its weight as it is",
      "use --param-dtype bf16 without autocast",

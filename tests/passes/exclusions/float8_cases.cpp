@@ -7,6 +7,12 @@ namespace {
 const Case cases[] = {
     {"--fp8 delayed", [](auto&, StepConfig& c) { c.precision.fp8 = Fp8Recipe::delayed; },
      "no delayed scaling"},
+    {"--fp8 RECIPE, layers whose weights are [in, out]",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       m.input_first = true;
+     },
+     "nothing would be in FP8"},
     {"--fp8 mx --autocast, or --param-dtype fp32 or fp16 without fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::mx;
