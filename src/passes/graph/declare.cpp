@@ -124,12 +124,6 @@ constexpr Exclusion exclusions_of_graph[] = {
        return c.precision.autocast != m.graph->autocast || c.precision.compute_dtype != computed ||
               (c.precision.param_dtype == DType::f32) != wide;
      }},
-    {"--autocast --shard fsdp2 or hsdp:N of an imported graph",
-     "sharded parameters have a mixed precision of their own, which is not planned for graphs yet",
-     "use --shard none or ddp, or leave --autocast out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.autocast && !c.layout.whole();
-     }},
     {"--loss other than ce of an imported graph", "its loss is the one that was captured",
      "leave it out, and capture the model with that loss",
      [](const ModelSpec&, const StepConfig& c) {

@@ -35,18 +35,6 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "capture it again with --dtype"},
-    {"--autocast --shard fsdp2 or hsdp:N of an imported graph",
-     [](model::ModelSpec& m, StepConfig& c) {
-       import(m, c, {{.dtype = graph::DType::float32, .shape = {4}}});
-       auto graph = std::make_shared<graph::Graph>(*m.graph);
-       graph->autocast = true;
-       m.graph = std::move(graph);
-       c.precision.autocast = true;
-       c.precision.param_dtype = DType::f32;
-       c.precision.compute_dtype = DType::bf16;
-       sharded(c, Sharding::fsdp2);
-     },
-     "use --shard none or ddp, or leave --autocast out"},
     {"--loss other than ce of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
