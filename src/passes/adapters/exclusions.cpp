@@ -93,6 +93,14 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.adapters.dora && c.adapters.dropout > 0.0;
      }},
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N, ac-trainer",
+     "the trainer makes a norm of a whole weight's codes alone", "plan it instead",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && c.adapters.dora && quantized(c) && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--dora " + quantize_option(c) + " --shard " + shard_option(c);
+     }},
     {"--dora --quantize int8 or nf4-double",
      "the whole weight that its norm is made of is planned for nf4 alone",
      "use --quantize nf4, or none",

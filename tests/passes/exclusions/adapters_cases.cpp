@@ -85,6 +85,16 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "leave --ema out"},
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.adapters.quantize = Quantization::nf4;
+       c.runtime.kind = Runtime::ac_trainer;
+       sharded(c, Sharding::fsdp2);
+     },
+     "a whole weight's codes alone"},
     {"--quantize HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
