@@ -132,7 +132,8 @@ class Check(unittest.TestCase):
 
 
 @unittest.skipUnless(
-    (SOURCE / "build/web/ac-advisor.html").is_file() or os.environ.get("CI") == "true",
+    (SOURCE / "build/web/ac-advisor.html").is_file()
+    or (os.environ.get("CI") == "true" and "AC_ADVISOR" not in os.environ),
     "the page is not built (cmake --preset web)",
 )
 class Explore(unittest.TestCase):
