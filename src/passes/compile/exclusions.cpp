@@ -276,6 +276,10 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
+    {"--kernels compiled --cp N",
+     "compiled blocks around what a ring or Ulysses exchanges are not planned yet",
+     "use --kernels fused",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.cp > 1; }},
     {"--kernels compiled --shard zero3",
      "where DeepSpeed's hooks within blocks break their graphs is not planned yet",
      "use --shard zero2 or fsdp2",

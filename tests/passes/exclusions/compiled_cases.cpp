@@ -185,6 +185,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard ddp --ac none"},
+    {"--kernels compiled --cp N",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.layout.cp = 2;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "compiled blocks around"},
     {"--kernels compiled --shard zero3",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
