@@ -280,6 +280,14 @@ constexpr Exclusion of_compiled[] = {
      "compiled blocks around what a ring or Ulysses exchanges are not planned yet",
      "use --kernels fused",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.cp > 1; }},
+    {"--kernels compiled --ep N", "compiled blocks around an all-to-all are not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.ep > 1; }},
+    {"--kernels compiled --dora", "what Inductor makes of DoRA's norms is not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.adapters.used() && c.adapters.dora;
+     }},
     {"--kernels compiled --shard zero3",
      "where DeepSpeed's hooks within blocks break their graphs is not planned yet",
      "use --shard zero2 or fsdp2",

@@ -192,6 +192,23 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "compiled blocks around"},
+    {"--kernels compiled --ep N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       m.moe->experts = 4;
+       sharded(c, Sharding::fsdp2);
+       c.layout.ep = 2;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "around an all-to-all"},
+    {"--kernels compiled --dora",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.adapters.dora = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "DoRA's norms"},
     {"--kernels compiled --shard zero3",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
