@@ -76,7 +76,7 @@ void append_muon(OptimizerOps& ops, const OptimizerChoice& choice) {
       muon.step(t);
   }
   muon.end();
-  append_adamw_of(ops, others, choice);
+  if (!others.empty()) append_adamw_of(ops, others, choice);
 }
 
 }  // namespace ac_advisor::passes
