@@ -389,11 +389,13 @@ constexpr Exclusion exclusions_of_offload[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.runtime.kind == Runtime::pytorch && c.device.gpu == "cpu";
      }},
-    {"--offload activations --shard ddp, attention sinks",
-     "how a sink's gradient reaches its bucket beside offloaded activations is not planned yet",
+    {"--offload activations --shard ddp, attention sinks or --adapter ia3",
+     "how gradients that are sums of products reach their buckets beside offloaded activations is "
+     "not planned yet",
      "use --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) {
-       return applies(c) && c.layout.shard == Sharding::ddp && m.attention_sinks;
+       return applies(c) && c.layout.shard == Sharding::ddp &&
+              (m.attention_sinks || c.adapters.method == AdapterMethod::ia3);
      }},
     {"--offload activations --cuda-graph", "copies to the host are not captured",
      "leave one of them out",

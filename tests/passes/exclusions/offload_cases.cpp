@@ -41,14 +41,14 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "choose a GPU"},
-    {"--offload activations --shard ddp, attention sinks",
+    {"--offload activations --shard ddp, attention sinks or --adapter ia3",
      [](model::ModelSpec& m, StepConfig& c) {
        m.attention_sinks = true;
        c.layout.world = 2;
        c.layout.shard = Sharding::ddp;
        c.memory.offload = Offload::activations;
      },
-     "a sink's gradient"},
+     "sums of products"},
     {"--offload activations --cuda-graph",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
