@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/optimizer/ops.hpp"
