@@ -246,22 +246,15 @@ void Backward::hold(const std::vector<ValueId>& values) {
   p_.ops.back().group = ++group_;
 }
 
-/// A gradient that was summed in another shape, in its parameter's.
-ValueId Backward::in_shape(ValueId g, const ir::Shape& shape) {
-  const ir::Value made = p_.value(g);
-  if (made.shape == shape) return g;
-  const ValueId seen = p_.on_storage_of(g, shape, made.dtype, false);
-  p_.value(seen).producer = made.producer;
-  return seen;
-}
-
 void Backward::store(Parameter& parameter, ValueId root) {
   if (--parameter.uses > 0) return;
   ValueId g = pending_[static_cast<std::size_t>(root)];
   pending_[static_cast<std::size_t>(root)] = no_id;
   g = p_.root(g);
   const ir::Shape shape = p_.value(parameter.value).shape;
-  if (p_.value(g).shape.numel() == shape.numel()) g = in_shape(g, shape);
+  // Summed in another shape: a view, so that its producer stays that of what it views.
+  if (p_.value(g).shape != shape && p_.value(g).shape.numel() == shape.numel())
+    g = p_.reshape(g, shape);
   if (parameter.gradient != no_id) {
     // AccumulateGrad: variable_grad += new_grad, in place without grad mode. A sharding pass that
     // keeps shards alone has taken the last micro-batch's gradient out.

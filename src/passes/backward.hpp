@@ -60,7 +60,6 @@ class Backward {
   [[nodiscard]] bool viewed(ir::ValueId g) const;
   ir::ValueId add(ir::OpId from, ir::ValueId old, ir::ValueId g, bool distributed, bool by_view);
   ir::ValueId own_part(ir::OpId from, ir::ValueId g);
-  ir::ValueId in_shape(ir::ValueId g, const ir::Shape& shape);
   void store(Parameter& parameter, ir::ValueId root);
   std::int32_t& holders(ir::ValueId g);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "small_model.hpp"
@@ -88,6 +89,21 @@ TEST_CASE("the last node of a backward keeps a leaf activation and its gradient 
       CHECK(p.op(last).phase == ir::Phase::backward);
       CHECK(last < first_back - p.ops.begin());
     }
+}
+
+TEST_CASE("beside --offload activations each gradient reaches DDP's buckets in backward") {
+  StepConfig c = small_config();
+  c.memory.offload = Offload::activations;
+  c.layout.world = 2;
+  c.layout.shard = Sharding::ddp;
+  c.adapters.method = AdapterMethod::ia3;  // its gradients are sums, in another shape
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  std::int64_t copies = 0;
+  for (const ir::Op& op : step.program.ops)
+    copies += op.kind == OpKind::bucket_copy && op.phase == ir::Phase::backward;
+  // Into a bucket, and back out of it: gradients are no views of buckets by default.
+  CHECK(copies == 2 * static_cast<std::int64_t>(step.optimized.size()));
+  CHECK(step.optimized.size() == 3 * static_cast<std::size_t>(small_model().layers));
 }
 
 TEST_CASE("--offload parameters copies each shard for each gather, and each gradient once") {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/optimizer/ops.hpp"
@@ -389,14 +388,6 @@ constexpr Exclusion exclusions_of_offload[] = {
      "choose a GPU, or measure it: the trainer counts what has left apart",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.runtime.kind == Runtime::pytorch && c.device.gpu == "cpu";
-     }},
-    {"--offload activations --shard ddp, attention sinks or --adapter ia3",
-     "how gradients that are sums of products reach their buckets beside offloaded activations is "
-     "not planned yet",
-     "use --shard fsdp2",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return applies(c) && c.layout.shard == Sharding::ddp &&
-              (m.attention_sinks || c.adapters.method == AdapterMethod::ia3);
      }},
     {"--offload activations --cuda-graph", "copies to the host are not captured",
      "leave one of them out",

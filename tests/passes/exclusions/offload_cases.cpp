@@ -41,14 +41,6 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "choose a GPU"},
-    {"--offload activations --shard ddp, attention sinks or --adapter ia3",
-     [](model::ModelSpec& m, StepConfig& c) {
-       m.attention_sinks = true;
-       c.layout.world = 2;
-       c.layout.shard = Sharding::ddp;
-       c.memory.offload = Offload::activations;
-     },
-     "sums of products"},
     {"--offload activations --cuda-graph",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
