@@ -27,6 +27,7 @@ profile::RunSpec read(const std::string& path) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);  // what is sent to a rank that has died is that collective's error
   try {
     if (argc != 2 || argv[1][0] == '-') {
       std::fputs(
