@@ -32,12 +32,10 @@ std::string dtype_of(Keys& keys, std::string_view key, const char* otherwise) {
 
 /// By hand, else what the degrees that stand there come to; 1: one rank, which is not wrapped.
 std::int64_t read_world(Keys& keys) {
-  if (const std::string given = keys.value_of("--world"); !given.empty())
-    return std::strtoll(given.c_str(), nullptr, 10);
-  const std::string size = keys.text("distributed.dp_size").value_or("none");
-  const std::int64_t ranks = std::strtoll(size.c_str(), nullptr, 10);
+  if (const std::int64_t given = keys.world(); given > 0) return given;
+  const std::int64_t ranks = keys.number("distributed.dp_size").value_or(0);
   if (ranks > 1) {
-    keys.option("distributed.dp_size", "--world", size);
+    keys.option("distributed.dp_size", "--world", std::to_string(ranks));
     return ranks;
   }
   keys.assume("distributed.dp_size: all ranks that are left; planned on 1 GPU: --world N");
@@ -61,8 +59,7 @@ void read_shard(Keys& keys, std::int64_t world) {
   }
   if (world == 1) return keys.option(key, "--shard", "none");
   constexpr const char* copies = "distributed.dp_replicate_size";
-  const std::string text = keys.text(copies).value_or("1");
-  const std::int64_t replicas = std::max<std::int64_t>(1, std::strtoll(text.c_str(), nullptr, 10));
+  const std::int64_t replicas = std::max<std::int64_t>(1, keys.number(copies).value_or(1));
   if (world % replicas != 0) keys.refuse(copies, fmt::format("does not divide {} ranks", world));
   if (replicas > 1)
     keys.option(copies, "--shard", fmt::format("hsdp:{}", world / replicas));

@@ -48,7 +48,7 @@ std::string read_attention(Keys& keys) {
 }
 
 /// resolve_dtype, on a GPU that has bf16; _configure_precision_settings of the trainer's builder.
-void read_precision(Keys& keys) {
+void read_precision(Keys& keys, bool adapters) {
   const bool fp16 = keys.flag("fp16"), float16 = keys.flag("float16");
   const std::string word = keys.text("bf16").value_or("false");
   const std::optional<bool> given = word == "auto" ? !fp16 : truth_of(word);
@@ -60,8 +60,12 @@ void read_precision(Keys& keys) {
   const char* const key = half || float16 ? (fp16 ? "fp16" : "float16") : "bf16";
   const bool sixteen = !bf16 && (half || float16 || keys.flag("load_in_8bit"));
   const char* const dtype = bf16 ? "bf16" : sixteen ? "fp16" : "fp32";
-  keys.option(key, "--param-dtype", dtype);
-  if ((half || keys.value_of("--framework") == "liger") && (bf16 || half) && !keys.under_zero())
+  const bool of_fsdp = keys.under_fsdp() && (bf16 || half);
+  keys.option(key, "--param-dtype", of_fsdp && !adapters ? "fp32" : dtype);
+  if (of_fsdp)
+    keys.option(key, "--compute-dtype", dtype);
+  else if ((half || keys.value_of("--framework") == "liger") && (bf16 || half) &&
+           !keys.under_zero())
     keys.option(key, "--autocast", half ? "fp16" : "bf16");
   if (bf16 || half) return;
   keys.option(key, "--autocast", "none");
@@ -169,7 +173,9 @@ void read_checkpointing(Keys& keys) {
   else if (!on)
     keys.refuse("gradient_checkpointing", "is true, false, offload or offload_disk");
   keys.resolved("gradient_checkpointing", on.value_or(true) ? "True" : "False");
-  keys.option("gradient_checkpointing", "--ac", on.value_or(true) ? "full" : "none");
+  if (keys.value_of("--ac").empty() ||
+      keys.by_hand("--ac"))  // else FSDP's activation_checkpointing
+    keys.option("gradient_checkpointing", "--ac", on.value_or(true) ? "full" : "none");
   const std::string to = keys.text("activation_offloading").value_or("false");
   if (offload) keys.resolved("activation_offloading", "True");
   if (const std::optional<bool> moves = offload ? true : truth_of(to); !moves)
@@ -292,7 +298,9 @@ void read_plugins(Keys& keys) {
 
 void read(Keys& keys) {
   if (const std::string task = keys.text("rl").value_or(""); !task.empty())
-    keys.refuse("rl", "supervised tuning is planned: preference tuning and RL are not yet");
+    keys.refuse("rl",
+                "supervised tuning is planned of a file; DPO, ORPO, SimPO or a reward model by "
+                "options: --framework trl --task dpo, orpo, simpo or reward");
   read_plugins(keys);
   keys.out().model_key = "base_model";
   keys.out().model = keys.text("base_model").value_or("");
@@ -307,7 +315,7 @@ void read(Keys& keys) {
   if (keys.in_file("deepspeed")) read_deepspeed(keys, "deepspeed");
   read_fsdp(keys);
   const bool adapters = read_adapter(keys);
-  read_precision(keys);
+  read_precision(keys, adapters);
   read_checkpointing(keys);
   const std::string attention = read_attention(keys);
   read_packing(keys, attention);

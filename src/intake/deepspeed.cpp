@@ -16,12 +16,17 @@ std::string device_of(const Node& zero, std::string_view what) {
 }  // namespace
 
 void read_deepspeed(Keys& keys, std::string_view key) {
+  const Node& given = *keys.node(key);
+  if (given.kind == Node::Kind::scalar && (given.text.empty() || truth_of(given.text) == false))
+    return;
   if (keys.by_hand("--shard")) {
     static_cast<void>(keys.node(key));
     return keys.assume(fmt::format("{}: --shard by hand says how parameters are sharded", key));
   }
   const Node config = config_of(keys, key, "say --shard zero1, zero2, zero3 or none by hand");
   const Node* zero = config.find("zero_optimization");
+  if (zero != nullptr && zero->kind != Node::Kind::map)
+    keys.refuse(key, "zero_optimization is a map, such as {\"stage\": 2}");
   const Node* stage = zero == nullptr ? nullptr : zero->find("stage");
   const std::string word = stage == nullptr ? "0" : stage->text;
   if (word == "0") {

@@ -1,33 +1,48 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <charconv>
+#include <utility>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/model/variant_options.hpp"
+#include "model/letters.hpp"
 #include "model/nearest.hpp"
 #include "tool.hpp"
 
 namespace ac_advisor::intake {
 namespace {
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+/// As Python's defaults and YAML's values compare: True and true; None and nothing; an empty list
+/// or map is none; quotes within a list say nothing.
+std::string canonical(const std::string& text) {
+  std::string word = model::lower(text);
+  std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
+  if (word == "none" || word == "null" || word == "~" || word == "[]" || word == "{}") word.clear();
+  return word;
 }
 
-/// As Python's defaults and YAML's values compare: True and true, None and nothing.
-std::string canonical(const std::string& text) {
-  std::string word = lower(text);
-  if (word == "none" || word == "null" || word == "~") word.clear();
-  return word;
+std::optional<double> number_of(const std::string& word) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (word.empty() || error != std::errc{} || end != word.data() + word.size()) return {};
+  return number;
+}
+
+/// 0 and 0.0, no and False.
+bool same(const std::string& a, const std::string& b) {
+  const std::string one = canonical(a), other = canonical(b);
+  if (one == other) return true;
+  if (const auto x = number_of(one), y = number_of(other); x && y) return *x == *y;
+  const auto x = truth_of(one), y = truth_of(other);
+  return x && y && *x == *y;
 }
 
 }  // namespace
 
 std::optional<bool> truth_of(const std::string& word) {
-  const std::string small = lower(word);
+  const std::string small = model::lower(word);
   for (const char* yes : {"true", "yes", "on", "1"})
     if (small == yes) return true;
   for (const char* no : {"false", "no", "off", "0"})
@@ -94,6 +109,20 @@ std::optional<std::int64_t> Keys::number(std::string_view key) {
   return number;
 }
 
+std::int64_t Keys::count(std::string_view key, std::int64_t otherwise) {
+  const std::int64_t n = number(key).value_or(otherwise);
+  if (n < 1 || n > most_count) refuse(key, fmt::format("is from 1 to {}", most_count));
+  return n;
+}
+
+std::int64_t Keys::world() const {
+  const std::string given = value_of("--world");
+  if (given.empty()) return 0;
+  StepConfig config;
+  find_option("--world")->parse(*find_option("--world"), "--world", given, config);
+  return config.layout.world;
+}
+
 std::vector<std::string> Keys::words(std::string_view key) {
   asked_.insert(std::string(key));
   std::vector<std::string> all;
@@ -128,6 +157,14 @@ const Node* Keys::node(std::string_view key) {
 
 bool Keys::by_hand(std::string_view option) const {
   const OptionRow* wanted = find_option(option);
+  const auto gives = [&](std::string_view name) {
+    return std::any_of(request_.given.begin(), request_.given.end(),
+                       [&](const auto& given) { return given.first == name; });
+  };
+  // A global batch says one of the two that it is made of: the one that is not by hand.
+  if (gives(global_batch_option) &&
+      (option == "--grad-accum" || (option == "--batch" && gives("--grad-accum"))))
+    return true;
   return std::any_of(request_.given.begin(), request_.given.end(), [&](const auto& given) {
     return given.first == option || (wanted != nullptr && find_option(given.first) == wanted);
   });
@@ -143,7 +180,30 @@ std::string Keys::value_of(std::string_view option) const {
 
 bool Keys::under_zero() const { return value_of("--shard").starts_with("zero"); }
 
+bool Keys::under_fsdp() const {
+  const std::string shard = value_of("--shard");
+  return shard.starts_with("fsdp") || shard.starts_with("hsdp");
+}
+
+void Keys::check(std::string_view key, const std::string& name, const std::string& value) {
+  if (const OptionRow* row = find_option(name)) {
+    StepConfig tried;
+    try {
+      row->parse(*row, name, value, tried);
+    } catch (const UserError& error) {
+      refuse(key, error.what());
+    }
+  }
+  const auto [before, added] = said_.try_emplace(name, std::string(key), value);
+  const auto& [other, other_value] = before->second;
+  if (!added && other != key && other_value != value)
+    refuse(key, fmt::format("is {} {}, and {} is {} {}: one of them has to go", name, value,
+                            plain(other), name, other_value));
+  before->second = {std::string(key), value};
+}
+
 void Keys::option(std::string_view key, const std::string& name, const std::string& value) {
+  if (!by_hand(name)) check(key, name, value);
   std::string shown = name + (value.empty() ? "" : " " + value);
   if (by_hand(name))
     shown += " (by hand instead)";
@@ -183,7 +243,7 @@ void Keys::finish() {
   for (const auto& [key, node] : file_.members) {
     if (asked_.contains(key)) continue;
     if (const auto why = tool_.unplanned.find(key); why != tool_.unplanned.end()) {
-      if (canonical(node.shown()) == canonical(tool_.unplanned_defaults.at(key)))
+      if (same(node.shown(), tool_.unplanned_defaults.at(key)))
         out_.no_effect.push_back(key);
       else
         static_cast<void>(unplanned(key, why->second));
@@ -197,7 +257,7 @@ void Keys::finish() {
     }
   }
   for (const std::string& key : request_.ignore)
-    if (file_.find(key) == nullptr)
+    if (file_.find(key) == nullptr && !asked_.contains(key))
       throw UserError(fmt::format("--ignore {}: {} has no such key", key, out_.path));
 }
 

@@ -27,7 +27,10 @@ void read_precision(Keys& keys, bool adapters) {
     return;
   }
   const bool zero = keys.under_zero();
-  if (fp16 && !zero) keys.option(key, "--autocast", "fp16");
+  if (fp16 && keys.under_fsdp())
+    keys.option(key, "--compute-dtype", "fp16");
+  else if (fp16 && !zero)
+    keys.option(key, "--autocast", "fp16");
   keys.option(key, "--param-dtype", pure || adapters || zero ? (fp16 ? "fp16" : "bf16") : "fp32");
   if (pure && !zero) keys.option(key, "--autocast", "none");
   if (adapters) keys.option(key, "--lora-dtype", pure ? "bf16" : "fp32");

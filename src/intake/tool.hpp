@@ -19,7 +19,7 @@ struct ToolKeys {
   struct Default {
     std::string value, source;
   };
-  std::string name, title, version;
+  std::string name, version;
   std::map<std::string, Default, std::less<>> defaults;  ///< of keys that are mapped
   std::map<std::string, std::string, std::less<>>
       unplanned;  ///< key → why, where it is not at its default
@@ -29,6 +29,8 @@ struct ToolKeys {
   std::vector<std::string> open;
 };
 [[nodiscard]] const ToolKeys& tool_keys(std::string_view name);
+
+inline constexpr std::int64_t most_count = 1 << 20;  ///< as --world and --batch have it
 
 /// A training file while a tool reads it: each key that is asked for is told in the mapping.
 class Keys {
@@ -40,12 +42,17 @@ class Keys {
   [[nodiscard]] std::optional<std::string> text(std::string_view key);
   [[nodiscard]] bool flag(std::string_view key);
   [[nodiscard]] std::optional<std::int64_t> number(std::string_view key);
+  /// Ranks, rows, steps: refused below 1 and above 2^20.
+  [[nodiscard]] std::int64_t count(std::string_view key, std::int64_t otherwise);
+  /// --world, by hand or by the file so far; 0: neither gave it. Throws UserError.
+  [[nodiscard]] std::int64_t world() const;
   /// A list's items, or a scalar's comma-separated words.
   [[nodiscard]] std::vector<std::string> words(std::string_view key);
   [[nodiscard]] const Node* node(std::string_view key);
   [[nodiscard]] bool in_file(std::string_view key) const { return set_in_file(key) != nullptr; }
 
-  /// Adds an option for `key`, unless one of its name was given by hand; the mapping has both.
+  /// Adds an option for `key`, unless one of its name was given by hand; the mapping has both. A
+  /// value that the option cannot have, or another one than another key has given it, is refused.
   void option(std::string_view key, const std::string& name, const std::string& value = "");
   /// What the tool makes of `key` once it has read all: shown in the mapping in place of what
   /// stands there.
@@ -59,6 +66,10 @@ class Keys {
   /// the dtype of bf16 or fp16 (deepspeed/runtime/engine.py, _configure_distributed_model, 0.19.8),
   /// whatever it was loaded in.
   [[nodiscard]] bool under_zero() const;
+  /// Whether FSDP shards, by the file or by hand: its policy takes the place of autocast, and in
+  /// mixed precision accelerate casts what is trained to fp32, whatever it was loaded in
+  /// (accelerate 1.15.0, utils/fsdp_utils.py, fsdp2_prepare_model).
+  [[nodiscard]] bool under_fsdp() const;
   /// Refuses: "train.yaml:12: key: value: why".
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
   /// The same, unless `--ignore key` asks for a plan without it. True: it is left out.
@@ -68,7 +79,6 @@ class Keys {
   void finish();
 
   [[nodiscard]] Training& out() { return out_; }
-  [[nodiscard]] const Request& request() const { return request_; }
 
  private:
   const Node& file_;
@@ -76,7 +86,9 @@ class Keys {
   const Request& request_;
   Training& out_;
   std::set<std::string, std::less<>> asked_;
+  std::map<std::string, std::pair<std::string, std::string>> said_;  ///< option → key, value
 
+  void check(std::string_view key, const std::string& name, const std::string& value);
   [[nodiscard]] const Node* set_in_file(std::string_view key) const;
   Mapping& row(std::string_view key);
 };

@@ -12,7 +12,7 @@ namespace {
 
 ToolKeys read_tool(std::string_view text) {
   const nlohmann::json json = nlohmann::json::parse(text);
-  ToolKeys keys{.name = json.at("tool"), .title = json.at("title"), .version = json.at("version")};
+  ToolKeys keys{.name = json.at("tool"), .version = json.at("version")};
   for (const auto& [key, row] : json.at("defaults").items())
     keys.defaults[key] = {row.at("value"), row.at("source")};
   for (const auto& [key, row] : json.at("unplanned").items()) {

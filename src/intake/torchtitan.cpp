@@ -19,32 +19,30 @@ bool detects(const Node& file) {
          training->find("local_batch_size") != nullptr;
 }
 
-std::int64_t degree(Keys& keys, std::string_view key) {
-  const std::int64_t ranks = keys.number(key).value_or(1);
-  if (ranks < 1) keys.refuse(key, "is at least 1");
-  return ranks;
-}
-
 struct Degrees {
   std::int64_t replicate, shard, tp, pp, cp;
   [[nodiscard]] bool fsdp() const { return shard * cp > 1; }
 };
 
 Degrees read_degrees(Keys& keys) {
-  Degrees d{degree(keys, "parallelism.data_parallel_replicate_degree"),
-            keys.number("parallelism.data_parallel_shard_degree").value_or(-1),
-            degree(keys, "parallelism.tensor_parallel_degree"),
-            degree(keys, "parallelism.pipeline_parallel_degree"),
-            degree(keys, "parallelism.context_parallel_degree")};
   constexpr const char* shard = "parallelism.data_parallel_shard_degree";
-  const std::int64_t others = d.replicate * d.tp * d.pp * d.cp;
-  if (d.shard < 1 && d.shard != -1)
-    keys.refuse(shard, "is -1, all ranks that are left, or at least 1");
+  Degrees d{keys.count("parallelism.data_parallel_replicate_degree", 1),
+            keys.number(shard).value_or(-1), keys.count("parallelism.tensor_parallel_degree", 1),
+            keys.count("parallelism.pipeline_parallel_degree", 1),
+            keys.count("parallelism.context_parallel_degree", 1)};
+  if (d.shard != -1) d.shard = keys.count(shard, 1);
+  std::int64_t others = 1;
+  for (const std::int64_t ranks : {d.replicate, d.tp, d.pp, d.cp}) {
+    others *= ranks;
+    if (others > most_count)
+      keys.refuse(shard, fmt::format("the other degrees come to more than {} ranks", most_count));
+  }
+  const std::int64_t given = keys.world();
   if (d.shard == -1) {
     std::int64_t world = others;
-    if (const std::string given = keys.value_of("--world"); !given.empty()) {
-      world = std::strtoll(given.c_str(), nullptr, 10);
-      if (world < others || world % others != 0)
+    if (given > 0) {
+      world = given;
+      if (world % others != 0)
         keys.refuse(shard, fmt::format("--world {} is no multiple of the other degrees' {}", given,
                                        others));
     } else {
@@ -52,6 +50,9 @@ Degrees read_degrees(Keys& keys) {
                               world, world == 1 ? "" : "s"));
     }
     d.shard = world / others;
+  } else if (given > 0 && given != others * d.shard) {  // ParallelDims._validate
+    keys.refuse(
+        shard, fmt::format("the degrees come to {} ranks, --world is {}", others * d.shard, given));
   }
   if (const std::int64_t world = others * d.shard; world > 1)
     keys.option(shard, "--world", std::to_string(world));
@@ -126,17 +127,16 @@ void read_pipeline(Keys& keys, std::int64_t stages) {
 /// Of a pipeline local_batch_size is cut into micro-batches; else the global batch is accumulated.
 void read_batches(Keys& keys, const Degrees& d) {
   constexpr const char* key = "training.local_batch_size";
-  const std::int64_t local = keys.number(key).value_or(8);
+  const std::int64_t local = keys.count(key, 8);
   const std::int64_t global = keys.number("training.global_batch_size").value_or(-1);
   const std::int64_t once = local * d.replicate * d.shard;
-  if (local < 1) keys.refuse(key, "is at least 1");
   if (global > 0 && global % once != 0)
     keys.refuse("training.global_batch_size",
                 fmt::format("is no multiple of local_batch_size over all ranks, {}", once));
   const std::int64_t times = global > 0 ? global / once : 1;
   if (d.pp > 1) {
     constexpr const char* size = "parallelism.pipeline_parallel_microbatch_size";
-    const std::int64_t micro = degree(keys, size);
+    const std::int64_t micro = keys.count(size, 1);
     if (local % micro != 0)
       keys.refuse(size, fmt::format("does not divide training.local_batch_size, {}", local));
     keys.option(size, "--batch", std::to_string(micro));

@@ -22,10 +22,7 @@ bool detects(const Node& file) {
   return false;
 }
 
-bool several(const Keys& keys) {
-  const std::string world = keys.value_of("--world");
-  return !world.empty() && world != "1";
-}
+bool several(const Keys& keys) { return keys.world() > 1; }
 
 /// "llama3_1/llama3_1_8b" of "torchtune.models.llama3_1.lora_llama3_1_8b"; whether it has adapters.
 bool read_model(Keys& keys) {

@@ -29,7 +29,7 @@ constexpr OptimizerName optimizers[] = {
 void read_fsdp(Keys& keys) {
   const std::vector<std::string> words = keys.words("fsdp");
   if (words.empty()) return;
-  if (words.size() == 1 && (words[0] == "false" || words[0] == "False")) return;
+  if (words.size() == 1 && truth_of(words[0]) == false) return;
   if (keys.by_hand("--shard"))
     return keys.assume("fsdp: --shard by hand says how parameters are sharded");
   for (const std::string& list : words)

@@ -24,6 +24,8 @@ void read_precision(Keys& keys) {
   }
   if (keys.under_zero() && (bf16 || half))
     keys.option(half ? "fp16" : "bf16", "--param-dtype", half ? "fp16" : "bf16");
+  else if (keys.under_fsdp() && (bf16 || half) && keys.value_of("--lora").empty())
+    keys.option(half ? "fp16" : "bf16", "--param-dtype", "fp32");
   else if (dtype == "float32")
     keys.option("dtype", "--param-dtype", "fp32");
   else if (dtype == "bfloat16" || dtype == "auto")
@@ -34,7 +36,10 @@ void read_precision(Keys& keys) {
     keys.refuse("dtype", "is auto, bfloat16, float16 or float32");
   if (dtype == "auto") keys.assume("dtype: auto is the checkpoint's own, planned as bf16");
   if (half && bf16) keys.refuse("fp16", "and bf16 exclude each other");
-  if (half && !keys.under_zero()) keys.option("fp16", "--autocast", "fp16");
+  if (half && keys.under_fsdp())
+    keys.option("fp16", "--compute-dtype", "fp16");
+  else if (half && !keys.under_zero())
+    keys.option("fp16", "--autocast", "fp16");
   if (!half && !bf16) {
     keys.option("bf16", "--autocast", "none");
     keys.option("bf16", "--compute-dtype",

@@ -11,7 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "test_paths.hpp"
 
@@ -304,6 +308,66 @@ TEST_CASE(
       read("base_model: tiny-llama\nfsdp_config: {fsdp_reshard_after_forward: false}\n");
   CHECK(option(fsdp, "--shard") == "fsdp2");
   CHECK(option(fsdp, "--reshard-after-forward") == "false");
+  // accelerate's fsdp2_prepare_model: fp32 for what is trained, a policy in place of autocast.
+  const intake::Training both = read(
+      liger + "liger_fused_linear_cross_entropy: true\nfsdp_config: {version: 2}\nbf16: true\n");
+  CHECK(option(both, "--autocast").empty());
+  CHECK(option(both, "--param-dtype") == "fp32");
+  CHECK(option(both, "--compute-dtype") == "bf16");
+}
+
+TEST_CASE("what a key makes of an option is checked where the key stands") {
+  if (!test::has_yaml) return;
+  CHECK(contains(why(trl + "per_device_train_batch_size: 0\nmax_length: 64\n"),
+                 "train.yaml:2: per_device_train_batch_size: 0: --batch 0: "));
+  CHECK(contains(why(trl + "lora_dropout: 2\nuse_peft: true\nmax_length: 64\n"),
+                 "train.yaml:2: lora_dropout: 2: "));
+  // Two keys that say two things of one option.
+  const std::string fsdp = "base_model: tiny-llama\nfsdp_config: {offload_params: true}\n";
+  CHECK(contains(why(fsdp + "activation_offloading: true\ngradient_checkpointing: true\n"),
+                 "is --offload activations, and fsdp_config is --offload parameters"));
+  // FSDP's own checkpoints are on, whatever the Trainer's are.
+  const intake::Training ac = read(
+      "base_model: tiny-llama\nfsdp_config: {activation_checkpointing: true}\n"
+      "gradient_checkpointing: false\n");
+  CHECK(option(ac, "--ac") == "full");
+}
+
+TEST_CASE("a default written in other words has no effect, and off is off") {
+  if (!test::has_yaml) return;
+  const intake::Training t = read(
+      trl + "label_smoothing_factor: 0\nauto_find_batch_size: no\nfsdp: no\ndeepspeed: false\n");
+  CHECK(option(t, "--shard").empty());
+  CHECK(contains(why(trl + "deepspeed: {zero_optimization: 3}\n"), "zero_optimization is a map"));
+}
+
+TEST_CASE("a global batch by hand takes the place of the file's accumulation, and of no more") {
+  if (!test::has_yaml) return;
+  const std::string file = trl + "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n";
+  const intake::Training t = read(file, {{"--global-batch", "64"}});
+  CHECK(option(t, "--batch") == "2");
+  CHECK(option(t, "--grad-accum").empty());
+  const intake::Training both = read(file, {{"--global-batch", "64"}, {"--grad-accum", "8"}});
+  CHECK(option(both, "--batch").empty());
+}
+
+TEST_CASE("each example is planned as it stands, on the ranks of its page") {
+  const auto files = fs::directory_iterator(std::string(source_dir) + "/examples/training");
+  for (const fs::directory_entry& entry : files) {
+    if (entry.path().extension() == ".json") continue;  // a DeepSpeed file beside
+    if (!(entry.path().extension() == ".toml" ? test::has_toml : test::has_yaml)) continue;
+    CAPTURE(entry.path().filename().string());
+    OptionList given{{"--seq", "2048"}};
+    if (!entry.path().filename().string().starts_with("litgpt"))  // planned on one GPU
+      given.emplace_back("--world", "8");
+    const intake::Training t = intake::read_training({entry.path().string(), "", given, {}});
+    const model::ModelSpec model = model::load_model(advise::training_model(t));
+    OptionList options = t.options;
+    options.insert(options.end(), given.begin(), given.end());
+    const advise::Resolved resolved = advise::resolve(model, options);
+    const passes::Exclusion* row = passes::find_exclusion(model, resolved.config);
+    CHECK((row == nullptr ? "" : passes::message(*row, model, resolved.config)) == "");
+  }
 }
 
 TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --world leaves") {
@@ -327,6 +391,23 @@ TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --worl
       "[training]\nlocal_batch_size = 2\nglobal_batch_size = 32\n";
   const intake::Training wide = toml(layout, {{"--world", "16"}});
   CHECK(option(wide, "--shard") == "hsdp:4");  // 16 / (2 * 2)
+  const auto refused = [&](const std::string& text, const OptionList& given = {}) {
+    try {
+      static_cast<void>(toml(text, given));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string huge = "4294967296\n";  // its square is 0 in 64 bits
+  CHECK(
+      contains(refused("[parallelism]\ntensor_parallel_degree = " + huge), "is from 1 to 1048576"));
+  CHECK(contains(refused("[training]\nlocal_batch_size = " + huge), "is from 1 to 1048576"));
+  CHECK(contains(refused("[parallelism]\ntensor_parallel_degree = 1048576\n"
+                         "pipeline_parallel_degree = 1048576\n"),
+                 "come to more than 1048576 ranks"));
+  CHECK(contains(refused("[parallelism]\ndata_parallel_shard_degree = 2\n", {{"--world", "4"}}),
+                 "the degrees come to 2 ranks, --world is 4"));
   CHECK(option(wide, "--tp") == "2");
   CHECK(option(wide, "--grad-accum") == "2");  // 32 / (2 * 8)
   CHECK_THROWS_WITH_AS(static_cast<void>(toml(layout, {{"--world", "6"}})),
