@@ -1,34 +1,25 @@
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
+#include "ac_advisor/reports/oom.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/oom/explain.hpp"
-#include "ac_advisor/reports/oom.hpp"
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "files/byte_source.hpp"
 
 namespace ac_advisor::cli {
 namespace {
 
 constexpr std::size_t most_bytes = std::size_t{256} << 20;  ///< of a log: its end is what matters
 
-std::string read_all(std::istream& in) {
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-/// A log, whole or its end.
+/// A log, compressed or not, whole or its end.
 std::string log_text(const std::string& file) {
-  if (file == "-") return read_all(std::cin);
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in)
-    throw UserError(file +
-                    ": cannot be read; oom takes a file with the error's text, or - for "
-                    "standard input");
-  const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, in.tellg()));
-  in.seekg(static_cast<std::streamoff>(size > most_bytes ? size - most_bytes : 0));
-  return read_all(in);
+  const auto source = files::open_source(file);
+  std::string text, piece(std::size_t{1} << 20, '\0');
+  while (const std::size_t n = source->read(piece.data(), piece.size())) {
+    text.append(piece, 0, n);
+    if (text.size() > 2 * most_bytes) text.erase(0, text.size() - most_bytes);
+  }
+  return text;
 }
 
 }  // namespace

@@ -8,20 +8,6 @@
 namespace ac_advisor::reports {
 namespace {
 
-std::string cut(const std::string& text, std::size_t width) {
-  if (columns(text) <= width) return text;
-  std::string kept;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < text.size() && used + 1 < width;) {
-    std::size_t next = i + 1;
-    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0U) == 0x80U) ++next;
-    kept += text.substr(i, next - i);
-    i = next;
-    ++used;
-  }
-  return kept + "…";
-}
-
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
 }
@@ -39,6 +25,20 @@ std::string escape_csv(const std::string& text) {
 }
 
 }  // namespace
+
+std::string cut(const std::string& text, std::size_t width) {
+  if (columns(text) <= width) return text;
+  std::string kept;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < text.size() && used + 1 < width;) {
+    std::size_t next = i + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0U) == 0x80U) ++next;
+    kept += text.substr(i, next - i);
+    i = next;
+    ++used;
+  }
+  return kept + "…";
+}
 
 std::string escape_markdown(const std::string& text) {
   std::string safe;

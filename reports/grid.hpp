@@ -44,6 +44,8 @@ class Grid {
 [[nodiscard]] std::string escape_markdown(const std::string& text);
 /// Lines of at most `width` characters, continued lines indented by two; longer words are cut up.
 [[nodiscard]] std::string wrap(const std::string& text, std::size_t width);
+/// At most `width` characters, the last of them "…" where there were more.
+[[nodiscard]] std::string cut(const std::string& text, std::size_t width);
 /// Number of characters on a terminal (UTF-8 code points).
 [[nodiscard]] std::size_t columns(const std::string& text);
 

@@ -77,7 +77,7 @@ std::string finding_text(const oom::Finding& f, const Style& style) {
 
 std::string planned_text(const oom::Planned& planned, const Style& style) {
   const profile::Profile& p = planned.profile;
-  std::string text = bold(wrap(printable("Planned: " + title(p)), style.width), style.color) + "\n";
+  std::string text = bold(wrap("Planned: " + title(p), style.width), style.color) + "\n";
   text += wrap(
       fmt::format("peak allocated {} GiB, in {}, at {} of {}\n{}\n", gib(p.memory.peak_allocated),
                   p.memory.peak_phase, p.memory.peak_op, p.memory.peak_module, room_text(p)),

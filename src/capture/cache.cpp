@@ -34,8 +34,12 @@ std::string variable(const char* name) {
 }  // namespace
 
 fs::path cache_folder() {
-  const std::string cache = variable("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "ac-advisor";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+    return fs::path(cache) / "ac-advisor";
+  const std::string home = variable("HOME");
+  if (home.empty())
+    throw UserError("HOME is not set: set XDG_CACHE_HOME to a folder for what is kept");
+  return fs::path(home) / ".cache/ac-advisor";
 }
 
 std::optional<std::string> read_file(const fs::path& path) {

@@ -118,6 +118,10 @@ std::vector<std::string> command_of(const Asked& asked, const Python& python,
   return words;
 }
 
+void refuse_interrupted() {
+  if (process::EndingSignals::first() != 0) throw UserError("the capture was interrupted");
+}
+
 /// The graph's text.
 std::string run_capture(const model::FoundConfig& config, const Asked& asked, const Python& python,
                         const fs::path& folder) {
@@ -127,19 +131,23 @@ std::string run_capture(const model::FoundConfig& config, const Asked& asked, co
   write_file(input, config.text);
   const dryrun::Run run =
       dryrun::run({command_of(asked, python, input, output), asked.gpu, 1, 0, true, log});
-  if (process::EndingSignals::first() != 0) throw UserError("the capture was interrupted");
+  refuse_interrupted();
   const std::string unanswered = run.unanswered();
   auto text = run.exit_code == 0 ? read_file(output) : std::nullopt;
   if (text && unanswered.empty()) return *std::move(text);
   const std::string refusal = "ac-advisor: " + input + ": ";  // by configuration.py, in our words
-  if (const std::string said = last_line(read_file(log).value_or("")); said.starts_with(refusal))
-    throw UserError(said.substr(refusal.size()));
-  const std::string why = unanswered.empty() ? last_line(read_file(log).value_or(""))
+  const std::string said = last_line(read_file(log).value_or(""));
+  if (said.starts_with(refusal)) throw UserError(said.substr(refusal.size()));
+  const std::string why = unanswered.empty() ? said
                                              : "it called " + unanswered +
                                                    ", which the emulated device does not answer";
+  std::error_code none;
   throw UserError(fmt::format(
-      "its capture failed ({}): {}; all that it says: ac-advisor import --gpu {} -- {}", run.ended,
-      why, asked.gpu, fmt::join(command_of(asked, python, config.origin, "my.graph.json"), " ")));
+      "its capture failed ({}): {}{}", run.ended, why,
+      fs::is_regular_file(config.origin, none)  // else there is no file that Python could read
+          ? fmt::format("; all that it says: ac-advisor import --gpu {} -- {}", asked.gpu,
+                        fmt::join(command_of(asked, python, config.origin, "my.graph.json"), " "))
+          : ""));
 }
 
 /// What stands beside a graph of the cache.
@@ -179,7 +187,9 @@ std::optional<model::ModelSpec> kept(const fs::path& file, const model::FoundCon
 model::ModelSpec captured(const model::FoundConfig& config, const OptionList& options,
                           const Settings& settings) {
   const Asked asked = asked_of(options, config.name);
+  const process::EndingSignals noted;  // from the first Python that is asked to the last file
   const Python python = find_python(settings.python);
+  refuse_interrupted();
   const fs::path folder = cache_folder() / "graphs";
   const fs::path file = folder / (key_of(config, asked, python) + ".graph.json");
   if (auto spec = kept(file, config, {0, python}, asked)) {
@@ -242,7 +252,8 @@ bool needs_capture(const std::string& model, const std::string& as, const Settin
   if (settings.when == When::never) return false;
   try {
     const model::FoundConfig config = model::find_config(model);
-    if (settings.when == When::always) return !graph::is_graph(config.text) && as.empty();
+    if (graph::is_graph(config.text)) return false;
+    if (settings.when == When::always) return as.empty();
     static_cast<void>(model::parse_config(config.text, config.origin, config.name, as));
   } catch (const model::UnknownArchitecture&) {
     return true;

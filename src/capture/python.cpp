@@ -105,8 +105,10 @@ std::int64_t newest(const std::vector<std::string>& folders) {
 }
 
 fs::path kept_as(const Candidate& candidate) {
+  // Not where links lead: a virtual environment's python is one.
+  const std::string path = fs::absolute(candidate.path).string();
   return cache_folder() / "pythons" /
-         (files::fingerprint(candidate.path + "\n" + variable("PYTHONPATH")) + ".json");
+         (files::fingerprint(path + "\n" + variable("PYTHONPATH")) + ".json");
 }
 
 /// What it said last time, if nothing has changed since.

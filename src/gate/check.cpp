@@ -170,8 +170,7 @@ Report check(const GateFile& file, const Settings& settings) {
   // A program, also one that captures, is a child of the main thread, and has the machine for
   // itself.
   std::vector<char> alone;
-  for (const Case* c : cases)
-    alone.push_back(c->command.has_value() || needs_capture(file, *c, settings.capture));
+  for (const Case* c : cases) alone.push_back(starts_a_program(file, *c, settings.capture));
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = 0; (i = next++) < cases.size();)

@@ -127,7 +127,21 @@ Case with_training(const Case& c, const intake::Training& training) {
   return planned;
 }
 
+intake::Training training_of(const GateFile& file, const Case& c) {
+  return intake::read_training({resolve_path(file, c.training), c.tool, c.options, c.ignore});
+}
+
 }  // namespace
+
+bool starts_a_program(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  if (c.command) return true;
+  if (c.training.empty()) return needs_capture(file, c, capture);
+  try {
+    return needs_capture(file, with_training(c, training_of(file, c)), capture);
+  } catch (const UserError&) {
+    return false;  // the case itself tells it
+  }
+}
 
 Observation observe(const GateFile& file, const Case& c, const capture::Settings& capture) {
   if (c.measured()) return observe_measured(file, c, capture);
@@ -135,8 +149,7 @@ Observation observe(const GateFile& file, const Case& c, const capture::Settings
   Observation result;
   Case said = c;
   if (!c.training.empty()) {
-    result.training =
-        intake::read_training({resolve_path(file, c.training), c.tool, c.options, c.ignore});
+    result.training = training_of(file, c);
     said = with_training(c, *result.training);
   }
   ModelSource source = load_model_source(file, said, capture);

@@ -28,4 +28,9 @@ struct Observation {
 [[nodiscard]] Observation observe(const GateFile& file, const Case& c,
                                   const capture::Settings& capture);
 
+/// Whether observing it starts a program, which is for the main thread: a case of a command, and
+/// one whose model is captured. False of what cannot be read.
+[[nodiscard]] bool starts_a_program(const GateFile& file, const Case& c,
+                                    const capture::Settings& capture);
+
 }  // namespace ac_advisor::gate

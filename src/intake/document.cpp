@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "ac_advisor/model/error.hpp"
 
@@ -55,6 +55,9 @@ Node parsed(const std::string& text, const std::string& path) {
 
 Node read_document(const std::string& path) {
   constexpr std::size_t most = std::size_t{4} << 20;
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none))
+    throw UserError(path + ": is a folder; give the training file in it");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
   std::string text(most + 1, '\0');

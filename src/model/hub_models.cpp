@@ -76,8 +76,8 @@ std::optional<HubModel> find_hub_model(std::string_view id) {
 }
 
 std::string built_in_note(const ModelSpec& spec) {
-  const auto model =
-      spec.name.find('/') != std::string::npos ? find_hub_model(spec.name) : std::nullopt;
+  const bool may_be = !spec.graph && spec.name.find('/') != std::string::npos;
+  const auto model = may_be ? find_hub_model(spec.name) : std::nullopt;
   if (!model) return {};
   return fmt::format(
       "the dimensions are the built-in ones of {}, those of its published config.json, and make as "

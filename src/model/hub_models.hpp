@@ -26,7 +26,8 @@ struct HubModel {
 [[nodiscard]] std::vector<std::string> hub_names();
 
 /// One sentence for those who plan a model whose dimensions are the built-in ones: where they are
-/// from; empty for any other. Such a model's name is its id, and no other's has a '/'.
+/// from; empty for any other. Such a model's name is its id, and no other's but a graph's has a
+/// '/'.
 [[nodiscard]] std::string built_in_note(const ModelSpec& spec);
 
 /// The id that is most likely meant by `name`, which is none: the one of this last part
