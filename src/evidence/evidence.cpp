@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,15 @@ namespace ac_advisor::evidence {
 namespace {
 
 constexpr std::size_t most_unseen = 8;
+
+/// "12 0 5 9": text, as a list of numbers for each of thousands takes longer to read than to plan.
+std::vector<std::size_t> numbers_of(const std::string& text) {
+  std::vector<std::size_t> all;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end; ++at)
+    at = std::from_chars(at, end, all.emplace_back(0)).ptr;
+  return all;
+}
 
 /// Sets of features that steps had: one bit a set.
 using Steps = std::vector<std::uint64_t>;
@@ -59,12 +69,14 @@ class Compared {
     const auto& sets = file.at("steps");
     words_ = (sets.size() + 63) / 64;
     count_.resize(words_ * 64);
-    for (const std::string& name : names) having_.emplace(name, Steps(words_));
+    std::vector<Steps*> of_feature;
+    for (const std::string& name : names)
+      of_feature.push_back(&having_.emplace(name, Steps(words_)).first->second);
     for (std::size_t set = 0; set < sets.size(); ++set) {
-      count_[set] = sets[set].at(0);
-      for (std::size_t i = 1; i < sets[set].size(); ++i)
-        having_.at(names.at(sets[set][i].get<std::size_t>()))[set / 64] |= std::uint64_t{1}
-                                                                           << (set % 64);
+      std::vector<std::size_t> numbers = numbers_of(sets[set].get_ref<const std::string&>());
+      count_[set] = static_cast<std::int64_t>(numbers.at(0));
+      for (std::size_t i = 1; i < numbers.size(); ++i)
+        (*of_feature.at(numbers[i]))[set / 64] |= std::uint64_t{1} << (set % 64);
     }
   }
 
@@ -165,7 +177,10 @@ Evidence evidence_of(const model::ModelSpec& spec, const StepConfig& config) {
 std::string sentence(const Evidence& e) {
   const std::string error = fmt::format("± {:.2g} %", e.expected_error_percent);
   const std::string more =
-      e.unseen.size() > 1 ? fmt::format(" (and {} more)", e.unseen.size() - 1) : "";
+      e.unseen.size() < 2
+          ? ""
+          : fmt::format(" (and {}{} more)", e.unseen.size() == most_unseen ? "at least " : "",
+                        e.unseen.size() - 1);
   if (e.grade == Grade::verified)
     return fmt::format(
         "verified; every three of its features are in {} or more of PyTorch's own "

@@ -46,29 +46,47 @@ std::int64_t counted_peak(const OracleCase& one) {
   return 0;
 }
 
+/// Steps that have the same features, and the first of them.
+struct Alike {
+  std::int64_t steps = 0;
+  std::string label;
+  evidence::Grade grade{};
+};
+
 struct Gathered {
   std::set<std::string> families, names;
-  std::map<std::vector<std::string>, std::int64_t> steps;
+  std::map<std::vector<std::string>, Alike> steps;
   std::vector<double> errors;
 };
 
-Gathered gathered() {
+Gathered read_all() {
   Gathered all;
   for (const std::string& file : oracle_files()) {
     const json off = read_json("tests/oracle/off/" + file);
     for (const OracleCase& one : read_oracle(file)) {
       if (one.captured) continue;  // a capture has no features of a family
+      // A step that off_test.cpp has not written yet, or that the planner refuses.
+      if (!off.contains(one.label) || off.at(one.label).contains("refused")) continue;
       const model::ModelSpec spec = model_of(one);
-      const std::vector<std::string> features = evidence::features(spec, config_of(one));
+      const StepConfig config = config_of(one);
+      const std::vector<std::string> features = evidence::features(spec, config);
       all.families.insert(spec.family);
       all.names.insert(features.begin(), features.end());
-      ++all.steps[features];
-      if (!off.contains(one.label)) continue;  // a step that off_test.cpp has not written yet
+      Alike& alike = all.steps[features];
+      if (alike.steps++ == 0) {
+        alike.label = file + ": " + one.label;
+        alike.grade = evidence::evidence_of(spec, config).grade;
+      }
       const std::int64_t bytes = off.at(one.label).value("allocated", std::int64_t{0});
       all.errors.push_back(100.0 * std::abs(static_cast<double>(bytes)) /
                            static_cast<double>(counted_peak(one)));
     }
   }
+  return all;
+}
+
+const Gathered& gathered() {
+  static const Gathered all = read_all();
   return all;
 }
 
@@ -83,7 +101,7 @@ double drawn_error(const std::string& grade) {
 }
 
 std::string evidence_text() {
-  const Gathered all = gathered();
+  const Gathered& all = gathered();
   ordered_json head;
   head["expected_error_percent"] = {{"verified", rounded(quantile(all.errors, 0.95))},
                                     {"composed", drawn_error("composed")},
@@ -93,12 +111,12 @@ std::string evidence_text() {
                      ",\n\"families\": " + json(all.families).dump() +
                      ",\n\"features\": " + json(names).dump() + ",\n\"steps\": [";
   const char* separator = "\n";
-  for (const auto& [features, count] : all.steps) {
-    text += separator + fmt::format("[{}", count);
+  for (const auto& [features, alike] : all.steps) {
+    text += separator + fmt::format("\"{}", alike.steps);
     for (const std::string& feature : features)
       text +=
-          fmt::format(",{}", std::lower_bound(names.begin(), names.end(), feature) - names.begin());
-    text += "]";
+          fmt::format(" {}", std::lower_bound(names.begin(), names.end(), feature) - names.begin());
+    text += "\"";
     separator = ",\n";
   }
   return text + "\n]}\n";
@@ -117,13 +135,10 @@ TEST_CASE(
 }
 
 TEST_CASE("every step of tests/oracle that was compared is itself graded verified") {
-  for (const std::string& file : oracle_files())
-    for (const OracleCase& one : read_oracle(file)) {
-      if (one.captured) continue;
-      INFO(file, ": ", one.label);
-      CHECK(evidence::evidence_of(model_of(one), config_of(one)).grade ==
-            evidence::Grade::verified);
-    }
+  for (const auto& [features, alike] : gathered().steps) {
+    INFO(alike.label);
+    CHECK(alike.grade == evidence::Grade::verified);
+  }
 }
 
 }  // namespace ac_advisor::test

@@ -31,8 +31,8 @@ struct Evidence {
   /// What was never compared: "--lora × --kernels compiled × --shard fsdp2"; at most eight.
   std::vector<std::string> unseen;
   std::vector<std::int64_t> pair_steps;  ///< of the first of `unseen`, of three: of each two
-  /// Of peak allocated memory: 95 % of the steps of this grade that were drawn at random are nearer
-  /// (docs/evidence.md).
+  /// Of peak allocated memory: 95 % of this grade's steps are nearer, those of tests/oracle where
+  /// it is verified, else those drawn at random (docs/evidence.md).
   double expected_error_percent = 0;
   bool operator==(const Evidence&) const = default;
 };
