@@ -70,6 +70,11 @@ bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath
 
 }  // namespace
 
+DType trained_dtype(const StepConfig& config) {
+  const bool own = config.adapters.used() && config.adapters.method != AdapterMethod::ln_tuning;
+  return own ? config.adapters.dtype : config.precision.param_dtype;
+}
+
 std::vector<Module> linear_layers(const model::ModelSpec& spec) {
   std::vector<Module> layers;
   if (spec.fused_qkv)

@@ -18,6 +18,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
                                                     "projection", "mlp", "head"};
 [[nodiscard]] bool adapts(const StepConfig& config, LitgptTarget target);
 
+/// Of what is trained: adapters have a dtype of their own, but ln-tuning trains the model's norms.
+[[nodiscard]] DType trained_dtype(const StepConfig& config);
+
 /// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.
 [[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec);
 /// Whether PEFT wraps this layer (peft v0.21, tuners_utils.check_target_module_exists: a name that

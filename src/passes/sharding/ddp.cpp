@@ -10,6 +10,7 @@
 #include "ac_advisor/passes/pass.hpp"
 #include "grad_compression.hpp"
 #include "gradient_hooks.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -35,7 +36,7 @@ void number_trained(StepProgram& step, const model::ModelSpec&, const StepConfig
 void make_buckets(StepProgram& step, const StepConfig& config,
                   const std::vector<std::pair<ir::OpId, std::size_t>>& order) {
   ir::Program& p = step.program;
-  const DType dtype = config.adapters.used() ? config.adapters.dtype : config.precision.param_dtype;
+  const DType dtype = trained_dtype(config);
   std::vector<std::int64_t> bytes(1, 0);
   std::vector<BucketPart> parts;
   std::vector<std::size_t> bucket_of;

@@ -6,6 +6,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "fsdp2_buffers.hpp"
+#include "passes/adapters/targets.hpp"
 #include "passes/map_inputs.hpp"
 
 namespace ac_advisor::passes {
@@ -310,10 +311,9 @@ void gather_stages(StepProgram& step, const StepConfig& config) {
 void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   for (Parameter& parameter : step.parameters) {
     const ir::Shape shape = step.program.value(parameter.value).shape;
-    const bool adapter = config.adapters.used() && parameter.trained;
     parameter.stored =
         step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
-                          adapter ? config.adapters.dtype : config.precision.param_dtype,
+                          parameter.trained ? trained_dtype(config) : config.precision.param_dtype,
                           ir::Role::parameter, parameter.module);
     // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.
     if (config.memory.offload != Offload::parameters) step.resident.push_back(parameter.stored);

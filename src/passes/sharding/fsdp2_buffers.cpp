@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "passes/adapters/targets.hpp"
 #include "tensor_parallel.hpp"
 
 namespace ac_advisor::passes {
@@ -452,7 +453,7 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   if (gradients.empty()) return;
   if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
   const bool adapters = c_.adapters.used();
-  const DType stored = adapters ? c_.adapters.dtype : c_.precision.param_dtype;
+  const DType stored = trained_dtype(c_);
   // Without a policy of their own, adapters' gradients are reduced as they are.
   const DType type = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
                          ? stored

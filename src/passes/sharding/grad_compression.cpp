@@ -7,6 +7,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -242,9 +243,8 @@ constexpr Exclusion of_compression[] = {
      "PyTorch orthogonalizes them by cuSOLVER, whose memory is not known here",
      "use a rank of 1 or 2, or gradients in bf16",
      [](const ModelSpec&, const StepConfig& c) {
-       const DType gradients = c.adapters.used() ? c.adapters.dtype : c.precision.param_dtype;
        return c.compression.kind == Compression::powersgd && c.compression.rank > 2 &&
-              gradients == DType::f32 && !trained(c);
+              trained_dtype(c) == DType::f32 && !trained(c);
      },
      given},
     {"--grad-compression HOW --grad-scaler", "whether scaled errors are kept is the loop's to say",
