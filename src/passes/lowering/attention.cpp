@@ -217,7 +217,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
 
 /// transformers v5.23, modeling_flash_attention_utils.py, _flash_attention_forward: a row of tokens
 /// by flash_attn_varlen_func, q, k and v cast as they are given where q is wider.
-ir::ValueId Lowering::flash_varlen(V q, V k, V v) {
+ir::ValueId Lowering::flash_varlen(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   q = autocast(q), k = autocast(k), v = autocast(v);
   const Shape s = shape(q);
@@ -226,6 +226,7 @@ ir::ValueId Lowering::flash_varlen(V q, V k, V v) {
   const V lse = out({s[1], s[2]}, DType::f32, false), seed = out({2}, DType::i64, false);
   emit(OpKind::sdpa, {q, k, v, m_.cu_seqlens_q, m_.cu_seqlens_k}, {y, lse, seed},
        ir::Sdpa{.scale = spec_.score_scale(),
+                .window = static_cast<std::int32_t>(window),
                 .kernel = ir::SdpaKernel::flash,
                 .documents = static_cast<std::uint16_t>(config_.run.packing)});
   return p_.value(y).permuted ? y : heads_last(y);
@@ -580,7 +581,7 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
-                 : is_varlen() ? flash_varlen(q, k, v)
+                 : is_varlen() ? flash_varlen(q, k, v, window)
                                : sdpa(q, k, v, window);
   V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   if (gate != ir::no_id) merged = gated_output(merged, gate);

@@ -167,7 +167,7 @@ class Lowering : private Emission {
   V padded_heads(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
-  V flash_varlen(V q, V k, V v);
+  V flash_varlen(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask, V sinks);
   V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
