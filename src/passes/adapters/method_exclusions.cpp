@@ -40,6 +40,13 @@ constexpr Exclusion of_methods[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--lora " + std::to_string(c.adapters.rank));
      }},
+    {"--adapter METHOD --shard zero1 or zero2",
+     "DeepSpeed casts all of the module to bf16, and such adapters in it are not planned yet",
+     "use --shard ddp or fsdp2, or --lora RANK",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.layout.zero() && !c.layout.zero3();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--adapter METHOD, --lora-dropout, --dora or --lora-dtype bf16",
      "they are LoRA's; adapters of other methods are as PEFT makes them, in fp32",
      "leave them out, or use --lora RANK",

@@ -374,6 +374,19 @@ constexpr Exclusion exclusions_of_offload[] = {
      }},
     {"--offload parameters --gpu cpu", "there is no device to leave", "choose a GPU",
      [](const ModelSpec&, const StepConfig& c) { return on_host(c) && c.device.gpu == "cpu"; }},
+    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     "the others' steps on a CPU are not planned yet", "use one of these four",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && !steps_on_host(c.optimizer.kind);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--offload parameters --optimizer ") + to_option(c.optimizer.kind);
+     }},
+    {"--offload parameters --ema or --grad-scaler",
+     "an average, or a check of gradients, on the host is not planned yet", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && (c.optimizer.ema || c.optimizer.grad_scaler);
+     }},
     {"--offload parameters --cuda-graph", "copies from and to the host are not captured",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {

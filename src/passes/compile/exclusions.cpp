@@ -283,6 +283,14 @@ constexpr Exclusion of_compiled[] = {
     {"--kernels compiled --ep N", "compiled blocks around an all-to-all are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.ep > 1; }},
+    {"--kernels compiled --adapter METHOD",
+     "what Inductor makes of other adapters than LoRA's is not planned yet", "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.adapters.of_another_method();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled " + given_adapters(c);
+     }},
     {"--kernels compiled --dora", "what Inductor makes of DoRA's norms is not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {

@@ -117,7 +117,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return with(c, std::string("--kernels ") + to_option(c.memory.kernels));
      }},
     {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
-     "TRL has no such step of pairs", "leave it out",
+     "such a step of pairs is not planned yet", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
        return pairs(c) &&
               (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||

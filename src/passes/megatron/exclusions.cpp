@@ -269,6 +269,17 @@ constexpr Exclusion all_exclusions[] = {
               c.precision.fp8 == Fp8Recipe::mx;
      },
      with<fp8_text>},
+    {"--transformer-impl --fp8 --tp",
+     "what ranks that share a layer in FP8 gather and scatter is not planned yet",
+     "use --tp 1, or leave --fp8 out",
+     [](const ModelSpec&, const StepConfig& c) { return c.precision.float8() && c.layout.tp > 1; },
+     with<fp8_with<tp_text>>},
+    {"--transformer-impl --fp8, a model with experts",
+     "experts in Transformer Engine's FP8 are not planned yet", "leave --fp8 out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.float8() && m.moe.has_value();
+     },
+     with<fp8_text>},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
      "give such sizes, or leave --fp8 out",

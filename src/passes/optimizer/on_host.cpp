@@ -59,7 +59,7 @@ int states_on_host(Optimizer kind) {
 
 void append_on_host(OptimizerOps& ops, const OptimizerChoice& choice) {
   const Traffic* row = traffic_of(choice.kind);
-  if (row == nullptr) return;
+  if (row == nullptr) throw std::logic_error("an optimizer whose step on a CPU is refused");
   Values gone_over;
   // clip_grad_norm_ reads each gradient for its norm, and scales it.
   const int clipped = choice.clip_grad > 0 ? 3 : 0;
@@ -69,7 +69,7 @@ void append_on_host(OptimizerOps& ops, const OptimizerChoice& choice) {
 
 void step_on_host(OptimizerOps& ops, const OptimizedTensor& tensor, const OptimizerChoice& choice) {
   const Traffic* row = traffic_of(choice.kind);
-  if (row == nullptr) return;
+  if (row == nullptr) throw std::logic_error("an optimizer whose step on a CPU is refused");
   const auto copy_on_host = [&](ir::Role role) {
     return ops.program().make(ops.shape(tensor.parameter), ops.dtype(tensor.parameter), role,
                               ops.module_of(tensor.parameter));

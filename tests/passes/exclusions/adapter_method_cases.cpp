@@ -11,6 +11,12 @@ const Case cases[] = {
        c.adapters.rank = 16;
      },
      "--adapter loha:8 --lora 16"},
+    {"--adapter METHOD --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       by(c, AdapterMethod::ia3);
+       sharded(c, Sharding::zero2);
+     },
+     "--shard zero2"},
     {"--adapter METHOD, --lora-dropout, --dora or --lora-dtype bf16",
      [](auto&, StepConfig& c) {
        by(c, AdapterMethod::ia3);

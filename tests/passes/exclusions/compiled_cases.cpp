@@ -201,6 +201,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "around an all-to-all"},
+    {"--kernels compiled --adapter METHOD",
+     [](auto&, StepConfig& c) {
+       c.adapters.method = AdapterMethod::loha;
+       c.adapters.size = 8;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --adapter loha"},
     {"--kernels compiled --dora",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

@@ -342,6 +342,19 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::rowwise;
      },
      "--fp8 rowwise"},
+    {"--transformer-impl --fp8 --tp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       c.layout.world = c.layout.tp = 2;
+     },
+     "--fp8 delayed --tp 2"},
+    {"--transformer-impl --fp8, a model with experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+     },
+     "experts in Transformer Engine's FP8"},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);

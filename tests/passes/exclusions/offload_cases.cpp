@@ -23,6 +23,18 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "choose a GPU"},
+    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.kind = Optimizer::adamw_8bit_torchao;
+     },
+     "--offload parameters --optimizer adamw-8bit-torchao"},
+    {"--offload parameters --ema or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.ema = true;
+     },
+     "leave one of them out"},
     {"--offload parameters --cuda-graph",
      [](auto&, StepConfig& c) {
        on_host(c);
