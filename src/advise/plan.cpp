@@ -203,15 +203,17 @@ void explain_assumptions(profile::Profile& result, bool detail) {
                     c.run.transformer_impl == TransformerImpl::torchtitan ? "TorchTitan 0.2.2"
                                                                           : "torchtune 0.6.1"));
   // One model: not once more in each row of a sweep.
-  if (const std::string note = model::reading_note(result.model); detail && !note.empty())
-    notes.push_back("the configuration is " + note);
+  if (detail) {
+    if (const std::string note = model::reading_note(result.model); !note.empty())
+      notes.push_back("the configuration is " + note);
+    if (const std::string note = model::built_in_note(result.model); !note.empty())
+      notes.push_back(note);
+  }
   if (const std::string rates = simulate::rates_of(c.device.gpu); !rates.empty())
     notes.push_back(fmt::format(
         "{0} is no card: memory of that size with the rates, the context and the generation (of "
         "which attention depends) of {1}; --gpu {2}@NAME takes another's",
         c.device.gpu, rates, c.device.gpu.substr(0, c.device.gpu.find('@'))));
-  if (const std::string note = model::built_in_note(result.model); detail && !note.empty())
-    notes.push_back(note);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
         "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "
@@ -299,7 +301,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     notes.push_back(
         "zero1 and zero2 were compared with DeepSpeed 0.19.8 in bf16 on an emulated device: with "
         "another precision they follow its stage_1_and_2.py as read");
-  if (c.layout.shard == Sharding::ddp)
+  if (c.layout.shard == Sharding::ddp && c.layout.bucket_views)
     notes.push_back("ddp keeps gradients as views of its buckets (gradient_as_bucket_view)");
   explain_attention(result);
 }
@@ -447,6 +449,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.parameters = model::parameter_count(model);
   if (config.litgpt() && model.tied_embeddings)  // which it never ties
     result.parameters += model.vocab * model.hidden;
+  if (config.task.kind == Task::reward)  // one score in the place of the vocabulary's logits
+    result.parameters += model.hidden - (model.tied_embeddings ? 0 : model.vocab * model.hidden);
   result.config = config;
   result.device_name = device.name;
   const Solved solved = solve(model, config, device);

@@ -81,7 +81,7 @@ TEST_CASE("the mapping stands below plan's table, and alone in explain --mapping
   if (!has_yaml) return;
   const std::string file = example("trl-sft.yaml");
   const std::string alone = run({"explain", file.c_str(), "--mapping"}).text;
-  CHECK(alone.find("paged_adamw_8bit") != std::string::npos);
+  CHECK(alone.find("--optimizer paged-adamw-8bit") != std::string::npos);
   CHECK(run({"plan", file.c_str()}).text.ends_with(alone));
 }
 
