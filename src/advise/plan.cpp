@@ -18,6 +18,7 @@
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
 #include "model/hub_models.hpp"
+#include "passes/adapters/targets.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
@@ -461,6 +462,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     for (const passes::Parameter& parameter : step.parameters)
       if (parameter.trained && parameter.stepped)
         trained += step.program.value(parameter.value).shape.numel();
+    if (config.layout.pp > 1 || config.layout.tp > 1)  // the step's are those of one rank
+      trained = passes::lora_parameters(model, config);
     result.parameters += trained;
   }
   if (config.runtime.kind == Runtime::pytorch)

@@ -133,15 +133,24 @@ std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Modul
 }  // namespace
 
 std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::ModelSpec& spec,
-                                                                  const StepConfig& config) {
+                                                                  const StepConfig& config,
+                                                                  std::int16_t block) {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   const bool attention = spec.moe && adapts_attention_alone(spec, config);
   for (const Module leaf : linear_layers(spec)) {
     const bool of_mlp = leaf == Module::gate_proj || leaf == Module::up_proj ||
                         leaf == Module::gate_up_proj || leaf == Module::down_proj;
-    if (adapts(spec, config, {0, leaf}) && !(attention && of_mlp))
+    if (adapts(spec, config, {block, leaf}) && !(attention && of_mlp))
       all.push_back(widths(spec, leaf));
   }
+  return all;
+}
+
+std::int64_t lora_parameters(const model::ModelSpec& spec, const StepConfig& config) {
+  std::int64_t all = 0;
+  for (std::int16_t block = 0; block < spec.layers; ++block)
+    for (const auto& [in, out] : adapted_widths(spec, config, block))
+      all += config.adapters.rank * (in + out) + (config.adapters.dora ? out : 0);
   return all;
 }
 

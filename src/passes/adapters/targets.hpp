@@ -29,7 +29,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
                           ir::ModulePath layer);
 /// Inputs and outputs of the layers of a block that get adapters.
 [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
-    const model::ModelSpec& spec, const StepConfig& config);
+    const model::ModelSpec& spec, const StepConfig& config, std::int16_t block = 0);
+/// Of LoRA's matrices of all layers, whole.
+[[nodiscard]] std::int64_t lora_parameters(const model::ModelSpec& spec, const StepConfig& config);
 /// Whether linear layers of blocks get adapters at all.
 [[nodiscard]] bool adapts_layers(const StepConfig& config);
 /// (IA)^3: whether this layer's input is scaled, instead of its output.

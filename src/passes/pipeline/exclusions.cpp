@@ -49,12 +49,10 @@ bool fits(const ModelSpec& m, const StepConfig& c) {
 bool trains_nothing(const ModelSpec& m, const StepConfig& c) {
   if (!piped(c) || !adapts_layers(c) || c.layout.pp_rank >= c.layout.pp) return false;
   const std::vector<StageBlocks> all = pipeline_stages(m, c);
-  const std::vector<ir::Module> layers = linear_layers(m);
   PipelineRank rank = pipeline_rank(c);
   const auto adapted = [&](const StageBlocks& stage) {
     for (std::int64_t block = stage.first; block < stage.end; ++block)
-      for (const ir::Module leaf : layers)
-        if (adapts(m, c, {static_cast<std::int16_t>(block), leaf})) return true;
+      if (!adapted_widths(m, c, static_cast<std::int16_t>(block)).empty()) return true;
     return false;
   };
   for (rank.rank = 0; rank.rank < rank.ranks; ++rank.rank) {
