@@ -264,6 +264,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {div, "div", derive::div, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
   {neg, "neg", derive::neg, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {clamp, "clamp", derive::clamp, C::pointwise, 1, 1, 1, 1, 0, nullptr, Clamp{}},
+  {minimum, "minimum", derive::minimum, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {OpKind::floor, "floor", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {OpKind::log, "log", derive::logarithm, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::polar, "polar", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},

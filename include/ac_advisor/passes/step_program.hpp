@@ -205,8 +205,10 @@ struct StepProgram {
   ModelValues model;
   /// Of a task with a reference that runs: its own parameters, or the model's without adapters.
   ModelValues reference;
-  /// Log-probabilities of chosen and rejected answers that the batch carries.
+  /// Log-probabilities of chosen and rejected answers, or of completions, that the batch carries.
   std::array<ir::ValueId, 2> precomputed{ir::no_id, ir::no_id};
+  /// Of completions that the model writes between steps, beside what is resident: an estimate.
+  std::int64_t generation_bytes = 0;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels

@@ -394,7 +394,7 @@ class Lowering : private Emission {
     V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
   /// The figures of a token that a trainer asks for beside its log-probability.
-  enum class Logged : std::uint8_t { nothing, entropy, all };
+  enum class Logged : std::uint8_t { nothing, entropy, accuracy, all };
   Scored fused_head(Logged asked);
   std::vector<V> logits_in_chunks();
   V loss_of_chunk(V logits, V labels);
@@ -425,6 +425,8 @@ class Lowering : private Emission {
 
   // reward.cpp
   void loss_reward();
+  void loss_grpo();
+  [[nodiscard]] std::int64_t generation_bytes() const;
 
   // whole_log_probs.cpp
   V selected_log_probs(V logits, V targets);
