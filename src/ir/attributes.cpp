@@ -87,7 +87,8 @@ std::string text(const TiledHead& a) {
   return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);
 }
 std::string text(const TpGather& a) {
-  return fmt::format("parts={} ", a.parts == Joined::tokens ? "tokens" : "vocabulary") +
+  constexpr const char* parts[] = {"tokens", "vocabulary", "ranks"};
+  return fmt::format("parts={} ", parts[static_cast<std::size_t>(a.parts)]) +
          place(a.ranks, a.rank);
 }
 std::string text(const TpScatter& a) { return place(a.ranks, a.rank); }
@@ -106,7 +107,7 @@ const char* name_of(Moved what) {
                                    "words_together",   "heads_repeated",    "heads_apart",
                                    "heads_together",   "tokens_first",      "tokens_last",
                                    "sequences_inside", "sequences_outside", "widths_together",
-                                   "widths_apart"};
+                                   "widths_apart",     "words_apart"};
   return names[static_cast<std::size_t>(what)];
 }
 std::string text(const Rearrange& a) {

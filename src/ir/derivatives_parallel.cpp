@@ -15,9 +15,11 @@ void tp_all_gather(Derivation& d) {
                      d.shape(x), d.dtype(g)));
     return;
   }
-  // Partial to Shard: chunks along the tokens are laid one after another, then reduce-scattered
-  const ValueId in_turn = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g),
-                                 Rearrange{Moved::tokens_apart, gather.ranks});
+  // Partial to Shard: chunks along the tokens, or of the ranks of adapters, are laid one after
+  // another, then reduce-scattered
+  const Moved apart = gather.parts == Joined::ranks ? Moved::words_apart : Moved::tokens_apart;
+  const ValueId in_turn =
+      d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g), Rearrange{apart, gather.ranks});
   d.give(0, d.emit(OpKind::tp_reduce_scatter, {in_turn}, d.shape(x), d.dtype(g),
                    TpScatter{gather.ranks, gather.rank}));
 }
@@ -34,6 +36,40 @@ void tp_reduce_scatter(Derivation& d) {
   d.give(0, one ? parts
                 : d.emit(OpKind::clone, {parts}, whole, d.dtype(g),
                          Rearrange{Moved::tokens_together, of.ranks}));
+}
+
+/// NeMo AutoModel's RowwiseParallelLora (v0.5.0, distributed/parallel_styles.py): A's columns are
+/// split, B's ranks. DTensor's backward of B(2 A(x)): B's gradient is of all ranks, a sum to be;
+/// what comes to A is gathered for each of its two products.
+void row_adapter(Derivation& d) {
+  // inputs: x [B, S, I / T], a [r, I / T], b [O, r / T], 2 A(x) [B, S, r], a sum to be
+  const ValueId x = d.in(0), a = d.in(1), b = d.in(2), scaled = d.in(3), g = d.grad();
+  const auto of = d.attributes<TpScatter>();
+  const DType type = d.dtype(g);
+  const std::int64_t rank = d.shape(a)[0], part = d.shape(b)[1], outputs = d.shape(b)[0],
+                     tokens = d.shape(scaled).numel() / rank;
+  const auto product = [&](ValueId left, ValueId right, const Shape& shape, std::int64_t inner,
+                           Form form) {
+    return d.emit(OpKind::mm, {left, right}, shape, type,
+                  Product{static_cast<std::int32_t>(inner), form});
+  };
+  const auto gathered = [&](ValueId own, const Shape& whole) {
+    return d.emit(OpKind::tp_all_gather, {own}, whole, type,
+                  TpGather{Joined::ranks, of.ranks, of.rank});
+  };
+  const ValueId of_b = product(g, scaled, {outputs, rank}, tokens, Form::tn);
+  d.give(2, d.part(of_b, 1, 0, part));
+  const Shape own{tokens, part};
+  const ValueId of_scaled = product(g, b, own, outputs, Form::nn);
+  const ValueId of_down = d.emit(OpKind::mul_scalar, {of_scaled}, own, type, Number{2.0});
+  const ValueId turned = d.emit(OpKind::clone, {of_down}, {part, tokens}, type);
+  const ValueId by_rank = gathered(turned, {rank, tokens});
+  d.give(1, product(by_rank, x, d.shape(a), tokens, Form::nn));
+  if (!d.needs(0)) return;
+  const ValueId in_turn = gathered(of_down, {of.ranks * tokens, part});
+  const ValueId joined = d.emit(OpKind::clone, {in_turn}, {tokens, rank}, type,
+                                Rearrange{Moved::words_together, of.ranks});
+  d.give(0, product(joined, a, d.shape(x), rank, Form::nn));
 }
 
 void all_to_all(Derivation& d) {

@@ -146,11 +146,12 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
 /// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
-/// leaves those of another as PEFT makes them. torchtune's and litgpt's adapters are their own, in
-/// the dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py:
+/// leaves those of another as PEFT makes them. torchtune's, AutoModel's and litgpt's adapters are
+/// their own, in the dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py:
 /// module.bfloat16()).
 void settle_adapters(StepConfig& c, const Choices& hand) {
-  const bool of_peft = c.runtime.framework != "torchtune" && !c.litgpt();
+  const bool of_peft =
+      c.runtime.framework != "torchtune" && c.runtime.framework != "automodel" && !c.litgpt();
   if (!hand.has("--lora-dtype")) {
     const bool cast_whole = c.layout.zero() && !c.layout.zero3() && c.adapters.used();
     if (cast_whole && c.runtime.kind == Runtime::pytorch)

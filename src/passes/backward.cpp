@@ -118,7 +118,7 @@ void Backward::visit(OpId id) {
 }
 
 /// An activation that was made a leaf: nothing runs before it, and its gradient and it itself
-/// live as long as the graph, that is until the loss is bound anew.
+/// live as long as the graph: without a pipeline until the loss is bound anew.
 bool Backward::keep_leaf(OpId id) {
   const ir::Op& op = p_.op(id);
   if (op.outputs == 0) return false;
@@ -126,6 +126,10 @@ bool Backward::keep_leaf(OpId id) {
   if (std::find(s_.leaves.begin(), s_.leaves.end(), made) == s_.leaves.end()) return false;
   const ValueId g = pending_[static_cast<std::size_t>(made)];
   if (g == no_id) return true;
+  if (!s_.ends.empty()) {  // a stage's graph goes with its output, when its backward is done
+    hold({made, g});
+    return true;
+  }
   s_.graph_held.push_back(made);
   s_.graph_held.push_back(g);
   return true;

@@ -135,7 +135,9 @@ struct Foreach {
 /// What a tensor-parallel all-gather joins, and so what its backward does: parts of a sequence,
 /// whose gradients are sums over ranks (reduce-scatter); parts of the vocabulary, whose gradients
 /// are whole on each rank (the own part is copied out).
-enum class Joined : std::uint8_t { tokens, vocabulary };
+/// Ranks of adapters (LoRA's A in parts) are joined as the vocabulary is; their gradient is a sum
+/// to be.
+enum class Joined : std::uint8_t { tokens, vocabulary, ranks };
 struct TpGather {
   Joined parts = Joined::tokens;
   std::int32_t ranks = 1;
@@ -150,7 +152,8 @@ struct TpScatter {
 /// ranks with S / R tokens each: heads of keys or values so many times; heads, (B, h, S / R, D) as
 /// (R, S / R, B, h / R, D) and back; tokens, (B, h / R, S, D) as (S, B, h / R, D) and back;
 /// sequences, (B, S, w) as (S, B, w) and back; what ranks made of heads, (R, S / R, B, w) as
-/// (S / R, B, R w), and (B, S / R, R w) as that.
+/// (S / R, B, R w), and (B, S / R, R w) as that. words_apart: columns, as words_together joins
+/// them.
 enum class Moved : std::uint8_t {
   nothing,
   tokens_apart,
@@ -164,7 +167,8 @@ enum class Moved : std::uint8_t {
   sequences_inside,
   sequences_outside,
   widths_together,
-  widths_apart
+  widths_apart,
+  words_apart
 };
 struct Rearrange {
   Moved what = Moved::nothing;

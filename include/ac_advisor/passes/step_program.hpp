@@ -24,11 +24,12 @@ struct Parameter {
   std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
   bool partial = false;              ///< tensor parallelism: its gradient is of this rank's tokens
-  bool trained = true;               ///< has a gradient and is optimized
-  bool stepped = true;               ///< else its optimizer has it not, and its gradient stays
-  bool expert = false;               ///< of an expert that not every data-parallel rank has
-  std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
-  ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
+  bool summed = false;        ///< tensor parallelism: its gradient is of all columns, a sum to be
+  bool trained = true;        ///< has a gradient and is optimized
+  bool stepped = true;        ///< else its optimizer has it not, and its gradient stays
+  bool expert = false;        ///< of an expert that not every data-parallel rank has
+  std::size_t optimized = 0;  ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
+  ir::ValueId stored = ir::no_id;  ///< what exists between steps: the value, or this rank's shard
   // fsdp2, over micro-batches:
   ir::ValueId gathering = ir::no_id;     ///< what its unit is gathered into, until it is copied out
   ir::ValueId gathered = ir::no_id;      ///< the whole copy that a pipeline's stage keeps

@@ -159,6 +159,8 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
     last = op.region;
     op.kept = policy_keeps(step.program, op, products);
     if (op.kind == ir::OpKind::ring_attention) see_whole(step.program, id);
+    // DTensor's product scatters its operand by itself: two ops before, one product in between.
+    if (op.kind == ir::OpKind::row_adapter) step.program.ops[id - 2].kept = false;
   }
 }
 

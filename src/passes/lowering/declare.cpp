@@ -97,8 +97,10 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
                        config_.precision.param_dtype != config_.precision.compute_dtype;
     return trained(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype, leaf);
   };
-  l.lora_a = adapter({rank, in});
-  l.lora_b = adapter({out, rank});
+  const bool by_rows = tp_ > 1 && ir::split_by_inputs(leaf);
+  l.lora_a = adapter({by_rows ? rank : part(rank), in});
+  l.lora_b = adapter({out, by_rows ? part(rank) : rank});
+  s_.parameters.back().summed = by_rows;
   if (config_.adapters.dora) l.magnitude = adapter({out});
   return l;
 }

@@ -76,6 +76,7 @@ class Lowering : private Emission {
   void backbone();
   void loss();
   void next_token_loss();
+  V as_leaf(V x);
   V embedding();
   V position_embedding();
   V block_dropout(V x);
@@ -283,6 +284,8 @@ class Lowering : private Emission {
 
   // parallel.cpp
   V gathered(V x);
+  V adapted_in_parts(V x, const Linear& l);
+  V adapter_by_rows(V x, const Linear& l);
   V input_in_fp8(V x);
   V gradient_in_fp8(V y);
   V scattered(V x);

@@ -91,6 +91,14 @@ ir::ValueId Lowering::position_embedding() {
   return y;
 }
 
+/// output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
+ir::ValueId Lowering::as_leaf(V x) {
+  if (!input_requires_grad(config_) || grad(x)) return x;
+  p_.value(x).requires_grad = true;
+  s_.leaves.push_back(x);
+  return x;
+}
+
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   if (tp_ > 1) return parallel_embedding();
@@ -99,11 +107,7 @@ ir::ValueId Lowering::embedding() {
   V x = out({config_.run.batch, shape(m_.ids)[1], spec_.hidden}, dtype_, grad(weight));
   emit(OpKind::embedding, {weight, m_.ids}, {x});
   if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
-  if (input_requires_grad(config_) && !grad(x)) {
-    // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
-    p_.value(x).requires_grad = true;
-    s_.leaves.push_back(x);
-  }
+  x = as_leaf(x);
   if (config_.adapters.prompt_tokens() > 0) x = with_prompt(x);
   if (spec_.embedding_multiplier)
     return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});

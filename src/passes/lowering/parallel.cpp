@@ -88,6 +88,55 @@ ir::ValueId Lowering::whole_vocabulary(V logits) {
   return joined;
 }
 
+/// NeMo AutoModel's LinearLoRA of DTensors (v0.5.0, _peft/lora.py; distributed/parallel_styles.py,
+/// ColwiseParallelLora, RowwiseParallelLora): every A and B is split. Of a layer that is split by
+/// outputs A has its ranks in parts, whose results are gathered, B its outputs.
+ir::ValueId Lowering::adapted_in_parts(V x, const Linear& l) {
+  const V base = base_linear(x, l);
+  V up = ir::no_id;
+  if (ir::split_by_inputs(leaf_)) {
+    up = adapter_by_rows(x, l);
+  } else {
+    const V down = base_linear(x, {l.lora_a});
+    const Shape part = shape(down);
+    const V all = out({part[0] * tp_, part[1], part[2]}, dtype(down), true);
+    emit(OpKind::tp_all_gather, {down}, {all}, ir::TpGather{ir::Joined::ranks, ranks(), tp_rank()});
+    const V joined = out({part[0], part[1], part[2] * tp_}, dtype(down), true);
+    emit(OpKind::clone, {all}, {joined}, ir::Rearrange{ir::Moved::words_together, ranks()});
+    hold({down});  // the hook's argument
+    up = base_linear(unary(OpKind::mul_scalar, joined, ir::Number{2.0}), {l.lora_b});
+  }
+  const V y = binary(OpKind::add, base, up);
+  hold({x});  // the caller's argument
+  return y;
+}
+
+/// Of one that is split by inputs A has its inputs in parts, B its ranks: what A makes is a sum to
+/// be, which B's product scatters by itself. Both results are such sums; they are added first.
+ir::ValueId Lowering::adapter_by_rows(V x, const Linear& l) {
+  p_.value(p_.root(x)).distributed = true;  // its two gradients are
+  const auto product = [&](V in, V weight) {
+    Shape size = shape(in);
+    size.set(size.rank() - 1, shape(weight)[0]);
+    const V y = out(size, dtype(in), false);
+    emit(OpKind::mm, {in, weight}, {y}, ir::Product{static_cast<std::int32_t>(shape(in).back())});
+    return y;
+  };
+  const V down = product(x, l.lora_a);
+  const V scaled = unary(OpKind::mul_scalar, down, ir::Number{2.0});
+  const Shape whole = shape(scaled);
+  const V in_turn = out({whole[0] * tp_, whole[1], whole[2] / tp_}, dtype(scaled), false);
+  emit(OpKind::clone, {scaled}, {in_turn}, ir::Rearrange{ir::Moved::words_apart, ranks()});
+  const V part = out({whole[0], whole[1], whole[2] / tp_}, dtype(scaled), false);
+  emit(OpKind::tp_reduce_scatter, {in_turn}, {part}, ir::TpScatter{ranks(), tp_rank()});
+  const V made = product(part, l.lora_b);
+  const V up = p_.on_storage_of(made, shape(made), dtype(made), false);
+  p_.value(up).requires_grad = true;
+  emit(OpKind::row_adapter, {x, l.lora_a, l.lora_b, scaled}, {up},
+       ir::TpScatter{ranks(), tp_rank()});
+  return up;
+}
+
 /// RowwiseParallel of nn.Embedding: looked up where the row is, zero elsewhere, summed over ranks.
 ir::ValueId Lowering::parallel_embedding() {
   const ir::OwnRows own = own_rows(m_.ids, part(spec_.vocab), tp_rank());
@@ -95,7 +144,7 @@ ir::ValueId Lowering::parallel_embedding() {
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks(), tp_rank()});
   zero_elsewhere(x, own.elsewhere);
   hold({own.rows, own.elsewhere});
-  return scattered(x);
+  return as_leaf(scattered(x));
 }
 
 /// targets != ignored

@@ -52,7 +52,7 @@ class Clip {
     const std::int64_t own = step_.program.value(parameter.value).shape.numel();
     const bool whole = reduces_ && ops_.numel(gradient) > own;
     gradients_.push_back(gradient);
-    sum_to_be_.push_back(reduces_ && parameter.partial);
+    sum_to_be_.push_back(reduces_ && (parameter.partial || parameter.summed));
     replicated_.push_back(parameter.partial || whole);
   }
 

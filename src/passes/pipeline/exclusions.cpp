@@ -6,6 +6,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/pipeline.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -42,6 +43,29 @@ bool fits(const ModelSpec& m, const StepConfig& c) {
   for (std::size_t i = 1; i + 1 < layers.size(); ++i)
     if (layers[i] == 0) return false;
   return std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == m.layers;
+}
+
+/// Some rank's stages have no layer with adapters.
+bool trains_nothing(const ModelSpec& m, const StepConfig& c) {
+  if (!piped(c) || !adapts_layers(c) || c.layout.pp_rank >= c.layout.pp) return false;
+  const std::vector<StageBlocks> all = pipeline_stages(m, c);
+  const std::vector<ir::Module> layers = linear_layers(m);
+  PipelineRank rank = pipeline_rank(c);
+  const auto adapted = [&](const StageBlocks& stage) {
+    for (std::int64_t block = stage.first; block < stage.end; ++block)
+      for (const ir::Module leaf : layers)
+        if (adapts(m, c, {static_cast<std::int16_t>(block), leaf})) return true;
+    return false;
+  };
+  for (rank.rank = 0; rank.rank < rank.ranks; ++rank.rank) {
+    bool any = false;
+    for (std::int64_t chunk = 0; chunk < rank.chunks && !any; ++chunk) {
+      const auto stage = static_cast<std::size_t>(rank.stage(chunk));
+      any = stage < all.size() && adapted(all[stage]);
+    }
+    if (!any) return true;
+  }
+  return false;
 }
 
 /// A stage needs more than the hidden states of the one before.
@@ -158,8 +182,24 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.memory.ac == AcMode::budget;
      }},
-    {"--pp --lora", "adapters of a model in stages are not planned yet", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.adapters.used(); }},
+    {"--pp --adapter METHOD", "methods beside LoRA are not planned in stages yet",
+     "use --lora RANK",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.adapters.of_another_method();
+     }},
+    {"--pp --lora-targets NAMES, a rank whose stages have none of them",
+     "its optimizer would be given nothing to train, which torch.optim refuses",
+     "name layers of each stage's blocks, such as --lora-targets all-linear", trains_nothing,
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_schedule(c) + " --lora-targets " + c.adapters.targets;
+     }},
+    {"--pp --lora --quantize int8",
+     "LLM.int8()'s function keeps its input as an attribute of its context, which lives as long as "
+     "the schedule has the losses: not planned yet",
+     "use --quantize nf4",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.adapters.quantize == Quantization::int8;
+     }},
     {"--pp --no-sync", "the schedule reduces gradients after the last micro-batch by itself",
      "leave --no-sync out",
      [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.layout.no_sync; }},

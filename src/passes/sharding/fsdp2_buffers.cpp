@@ -339,10 +339,11 @@ void Fsdp2Buffers::redistribute(ParamGroup& group) {
   for (std::size_t i : group.parameters) {
     Parameter& parameter = s_.parameters[i];
     if (parameter.gradient == no_id) continue;
-    const ValueId given = parameter.gradient;
-    parameter.gradient =
-        redistributed(s_, parameter, given, c_.layout.tp_rank, phase_, Role::activation_grad);
-    if (parameter.gradient != given) p_.ops.back().group = next_group_--;
+    const std::size_t begin = p_.ops.size();
+    parameter.gradient = redistributed(s_, parameter, parameter.gradient, c_.layout.tp_rank, phase_,
+                                       Role::activation_grad);
+    for (std::size_t op = begin; op < p_.ops.size(); ++op) p_.ops[op].group = next_group_;
+    if (p_.ops.size() > begin) --next_group_;
   }
 }
 

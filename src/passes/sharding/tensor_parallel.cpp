@@ -22,9 +22,24 @@ ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gra
   const ir::Shape shape = p.value(parameter.value).shape;
   const bool whole = p.value(gradient).shape.numel() > shape.numel();
   if (!whole && !parameter.partial) return gradient;
+  const std::int32_t last = p.ops.empty() ? 0 : p.ops.back().group;
+  if (whole && parameter.summed) {
+    // chunks of its columns are laid one after another, then reduce-scattered
+    const std::int64_t ranks = p.value(gradient).shape.numel() / shape.numel();
+    const ir::TpScatter over{static_cast<std::int32_t>(ranks), static_cast<std::int32_t>(tp_rank)};
+    const DType type = p.value(gradient).dtype;
+    const ValueId in_turn =
+        p.make({ranks * shape[0], shape[1]}, type, ir::Role::temporary, parameter.module);
+    const ValueId own = p.make(shape, type, role, parameter.module);
+    p.op(p.emit(OpKind::clone, phase, parameter.module, {gradient}, {in_turn},
+                ir::Rearrange{ir::Moved::words_apart, over.ranks}))
+        .group = last + 1;
+    p.op(p.emit(OpKind::tp_reduce_scatter, phase, parameter.module, {in_turn}, {own}, over)).group =
+        last + 1;
+    return own;
+  }
   const ValueId own = p.make(shape, p.value(gradient).dtype, role, parameter.module);
   const ValueId from = whole ? p.narrow(gradient, 0, tp_rank * shape[0], shape[0]) : gradient;
-  const std::int32_t last = p.ops.empty() ? 0 : p.ops.back().group;
   const ir::OpId op =
       p.emit(whole ? OpKind::clone : OpKind::tp_all_reduce, phase, parameter.module, {from}, {own});
   p.op(op).group = last + 1;
@@ -59,6 +74,7 @@ namespace {
 using model::ModelSpec;
 
 bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
+bool adapted(const StepConfig& c) { return parallel(c) && c.adapters.rank > 0; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
 /// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients. The trainer's
@@ -180,8 +196,49 @@ constexpr Exclusion exclusions_of_tp[] = {
     {"--tp --output-dtype fp32", "the cast of a DTensor's logits is not planned yet",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.memory.wide_output; }},
-    {"--tp --lora", "adapters of split layers are not planned yet", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.adapters.used(); }},
+    {"--tp --adapter METHOD", "methods beside LoRA are not planned of split layers yet",
+     "use --lora RANK",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.adapters.of_another_method();
+     }},
+    {"--tp --lora, --framework other than automodel and hf",
+     "PEFT and TorchTitan 0.3 keep one matrix of each pair whole on every rank, which is not "
+     "planned yet; TorchTitan 0.2.2 has no adapters",
+     "use --framework automodel, whose layers split both",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && c.runtime.framework != "automodel" && c.runtime.framework != "hf";
+     }},
+    {"--tp --lora, --dora, --lora-dropout or --quantize",
+     "how AutoModel's layers do these in parts is not planned yet", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && (c.adapters.dora || c.adapters.dropout > 0.0 || c.adapters.quantized());
+     }},
+    {"--tp T --lora RANK, RANK no multiple of T", "each rank has as many of a pair's ranks",
+     "give a multiple of T",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && c.adapters.rank % c.layout.tp != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --lora " + std::to_string(c.adapters.rank);
+     }},
+    {"--tp --lora, adapters in another dtype than the computation",
+     "AutoModel's layers cast neither their input nor their result: PyTorch refuses the product",
+     "give --lora-dtype the dtype of the computation, such as --lora-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       const bool gathered_alike =
+           c.layout.gathers() && c.precision.param_dtype != c.precision.compute_dtype;
+       return adapted(c) && !gathered_alike && c.adapters.dtype != c.precision.compute_dtype;
+     }},
+    {"--tp --lora --kernels compiled or --fp8",
+     "adapters in parts inside a compiled block, or beside Float8Linear, are not planned yet",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && (c.memory.kernels == Kernels::compiled || c.precision.float8());
+     }},
+    {"--tp --lora, ac-trainer", "planned for PyTorch, not run by the trainer", "plan it instead",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && c.runtime.kind == Runtime::ac_trainer;
+     }},
     {"--tp, an optimizer other than adamw, adamw-foreach or sgd",
      "its temporaries of DTensors are not planned yet", "use --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {

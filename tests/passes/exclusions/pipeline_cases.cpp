@@ -160,12 +160,26 @@ const Case cases[] = {
        c.memory.ac_arg = 1 << 30;
      },
      "use full, selective or every:K"},
-    {"--pp --lora",
+    {"--pp --adapter METHOD",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.adapters.method = AdapterMethod::ia3;
+     },
+     "use --lora RANK"},
+    {"--pp --lora-targets NAMES, a rank whose stages have none of them",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.adapters.rank = 8;
+       c.adapters.targets = "layers.0.self_attn.q_proj";
      },
-     "leave one of them out"},
+     "name layers of each stage's blocks, such as --lora-targets all-linear"},
+    {"--pp --lora --quantize int8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.adapters.rank = 8;
+       c.adapters.quantize = Quantization::int8;
+     },
+     "use --quantize nf4"},
     {"--pp --no-sync",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

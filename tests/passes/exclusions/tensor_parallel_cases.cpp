@@ -83,13 +83,66 @@ const Case cases[] = {
        c.memory.wide_output = true;
      },
      "the cast of a DTensor's logits"},
-    {"--tp --lora",
+    {"--tp --adapter METHOD",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.method = AdapterMethod::ia3;
+     },
+     "use --lora RANK"},
+    {"--tp --lora, --framework other than automodel and hf",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.runtime.framework = "torchtitan";
      },
-     "adapters of split layers"},
+     "use --framework automodel"},
+    {"--tp --lora, --dora, --lora-dropout or --quantize",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.adapters.dropout = 0.1;
+     },
+     "do these in parts"},
+    {"--tp T --lora RANK, RANK no multiple of T",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.adapters.rank = 7;
+     },
+     "--tp 2 --lora 7"},
+    {"--tp --lora, adapters in another dtype than the computation",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.adapters.dtype = DType::f32;
+     },
+     "such as --lora-dtype bf16"},
+    {"--tp --lora --kernels compiled or --fp8",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "inside a compiled block"},
+    {"--tp --lora, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "plan it instead"},
     {"--tp, an optimizer other than adamw, adamw-foreach or sgd",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
