@@ -6,6 +6,7 @@
 
 #include <bit>
 
+#include "ac_advisor/model/layers.hpp"
 #include "export_target.hpp"
 #include "torch_dtype.hpp"
 
@@ -269,9 +270,11 @@ void note_loading(const Setting& s, ExportResult& out) {
   out.notes.push_back(fmt::format(
       "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
       torch_dtype(s.c.precision.param_dtype),
-      s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
-      : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
-                                                                            : "sdpa",
+      model::caps_in_flash(s.model, s.c) ||
+              (s.c.run.packing > 0 && s.c.run.attention == Attention::flash)
+          ? "flash_attention_2"
+      : s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
+                                                                              : "sdpa",
       s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", decimal(s.c.run.dropout)) : ""));
   if (backend != nullptr)
     out.notes.push_back(

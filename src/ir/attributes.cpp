@@ -25,7 +25,8 @@ std::string text(const LinearCrossEntropy& a) {
   return fmt::format("hidden={} soft_cap={}", a.hidden, a.soft_cap);
 }
 std::string text(const Sdpa& a) {
-  constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn", " kernel=efficient"};
+  constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn", " kernel=efficient",
+                                     " kernel=flash_attn"};
   return fmt::format("scale={} window={}{}{}{}", a.scale, a.window,
                      kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false",
                      a.documents > 0 ? fmt::format(" documents={}", a.documents) : "");

@@ -221,6 +221,9 @@ void sdpa(Derivation& d) {
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.in(3), d.in(4)}, {dq, dk, dv},
                d.attributes<Sdpa>());
+  else if (d.attributes<Sdpa>().kernel == SdpaKernel::flash_attn)
+    d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2)},
+               {dq, dk, dv}, d.attributes<Sdpa>());
   else if (d.inputs() > 3)
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3), d.in(3)}, {dq, dk, dv},

@@ -43,8 +43,9 @@ struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none
   std::int32_t hidden = 0;
 };
-/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers.
-enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn, efficient };
+/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers;
+/// flash_attn: that package's own function in its place.
+enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn, efficient, flash_attn };
 struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it

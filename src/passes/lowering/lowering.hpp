@@ -169,6 +169,7 @@ class Lowering : private Emission {
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V flash_varlen(V q, V k, V v, std::int64_t window);
+  V flash_of_package(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask, V sinks);
   V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
@@ -335,6 +336,10 @@ class Lowering : private Emission {
   /// By the kernel for variable lengths, which is given where documents begin and needs no mask.
   [[nodiscard]] bool is_varlen() const {
     return is_packed() && config_.run.attention == Attention::flash;
+  }
+  /// flash_attention_2 of whole rows: what --attn flash is of soft-capped scores.
+  [[nodiscard]] bool is_of_package() const {
+    return model::caps_in_flash(spec_, config_) && !is_packed();
   }
   void causal_masks();
 
