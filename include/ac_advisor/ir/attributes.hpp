@@ -37,7 +37,10 @@ struct Product {           ///< mm, addmm, bmm, baddbmm, grouped_mm
   std::int32_t inner = 0;  ///< K: multiply-adds an output element
   Form form = Form::nt;
   bool saves_input = false;  ///< mm: for backward, whether or not the weight has a gradient
-  double alpha = 1;          ///< baddbmm: what the product is multiplied by
+  /// bmm, baddbmm: its first matrices' rows and columns are both apart in memory, so that cuBLAS is
+  /// given a copy (prepare_batch_matrix_for_cublas).
+  bool copies_first = false;
+  double alpha = 1;  ///< baddbmm: what the product is multiplied by
 };
 struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none

@@ -62,6 +62,7 @@ class Lowering : private Emission {
   V trained(const ir::Shape& shape, DType dtype, ir::Module leaf);
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
+  [[nodiscard]] DType lora_dtype() const;
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_delta(Block& b);
@@ -371,6 +372,21 @@ class Lowering : private Emission {
   V clamped_gate(V both);
   V expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases);
   V divided_in_place(V weights, V total);
+
+  // expert_adapters.cpp
+  /// What experts multiply by, and the factors of those that are adapted; all lives as long as the
+  /// wrappers' forward.
+  struct ExpertWeights {
+    V gate_up{}, down{};
+    std::array<V, 2> of_gate_up{ir::no_id, ir::no_id}, of_down{ir::no_id, ir::no_id};
+    std::vector<V> held;
+  };
+  LowRankValues low_rank_of(V weight, std::int64_t fused, ir::Module leaf);
+  std::array<V, 2> delta_factors(V weight, const LowRankValues& l);
+  V folded(V weight, const std::array<V, 2>& factors);
+  V read(V weight, const std::array<V, 2>& factors, std::vector<V>& held);
+  ExpertWeights adapted_weights(const Block& b);
+  V router_weight(const Block& b, std::vector<V>& held);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
