@@ -123,8 +123,8 @@ void check_profile(const profile::Profile& p, const std::string& place) {
   for (const double x : {p.time.step, p.time.launch_bound, p.time.communication_exposed,
                          p.time.recompute, p.time.tokens_per_second, p.time.mfu})
     check_figure(x, at("time"));
-  for (const std::int64_t n :
-       {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication, p.fit.margin})
+  for (const std::int64_t n : {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication,
+                               p.fit.margin, p.fit.engine, p.fit.generation})
     check_count(n, at("fit"));
   if (p.fit.pressure) {
     const profile::Pressure& pressure = *p.fit.pressure;

@@ -327,8 +327,12 @@ std::string task_line(const StepConfig& c) {
   std::string text = fmt::format("task {}", to_option(c.task.kind));
   if (c.task.reference != Reference::none)
     text += fmt::format(" (ref {})", to_option(c.task.reference));
-  text +=
-      fmt::format(", batch {} pair{} x {}", c.run.batch, c.run.batch == 1 ? "" : "s", c.run.seq);
+  if (c.task.kind == Task::grpo) text += ", completions by " + rollout_option(c);
+  text += fmt::format(", batch {}{} x {}", c.run.batch,
+                      !c.task.pairs()    ? ""
+                      : c.run.batch == 1 ? " pair"
+                                         : " pairs",
+                      c.run.seq);
   if (c.task.prompt > 0) text += fmt::format(" ({} of them the prompt's)", c.task.prompt);
   return text;
 }
@@ -341,7 +345,8 @@ std::string title(const profile::Profile& p) {
   std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
                                  grouped(p.parameters), printable(p.device_name));
   if (p.trainable_parameters) text += trained_line(p);
-  text += c.task.pairs() ? task_line(c) : fmt::format("batch {} x {}", c.run.batch, c.run.seq);
+  text +=
+      !c.task.supervised() ? task_line(c) : fmt::format("batch {} x {}", c.run.batch, c.run.seq);
   if (c.run.position_ids) text += ", with position_ids";
   if (c.run.packing > 0) text += fmt::format(" as one row of {} documents", c.run.packing);
   if (c.run.grad_accum > 1) text += fmt::format(", {} micro-batches", c.run.grad_accum);

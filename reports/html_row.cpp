@@ -143,7 +143,8 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   out["tokens"] = rounded(p.time.tokens_per_second);
   out["mfu"] = rounded(p.time.mfu);
   out["fits"] = p.fit.fits;
-  out["fit"] = {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication, p.fit.margin};
+  out["fit"] = {p.fit.required,      p.fit.usable, p.fit.context,
+                p.fit.communication, p.fit.margin, p.fit.engine};
   leave_out_absent(p, out);
   if (p.source != "simulated") out["source"] = p.source;
   if (p.time.basis != profile::TimeBasis::estimate) out["timeWord"] = time_word(p.time.basis);

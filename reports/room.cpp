@@ -8,8 +8,10 @@ namespace ac_advisor::reports {
 namespace {
 
 std::string beside(const profile::Fit& f) {
-  return fmt::format("context {} + communication {} + margin {}", gib(f.context),
-                     gib(f.communication), gib(f.margin));
+  std::string text = fmt::format("context {} + communication {} + margin {}", gib(f.context),
+                                 gib(f.communication), gib(f.margin));
+  if (f.engine > 0) text += fmt::format(" + vLLM {}", gib(f.engine));
+  return text;
 }
 
 std::string with_expandable(const profile::Fit& f) {
@@ -56,6 +58,12 @@ std::string exceeding(const profile::Profile& profile) {
 
 std::string room_text(const profile::Profile& profile) {
   const profile::Fit& f = profile.fit;
+  if (f.generation > profile.memory.peak_reserved && f.required == f.generation + f.beside())
+    return fmt::format(
+        "{}: needs {} GiB of {} GiB (while completions are written, an estimate: "
+        "{} + {}; the step reserves {})",
+        f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable), gib(f.generation),
+        beside(f), gib(profile.memory.peak_reserved));
   if (!f.pressure)
     return fmt::format("{}: needs {} GiB of {} GiB (reserved {} + {})",
                        f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable),

@@ -131,6 +131,10 @@ class Fit:
     pressure: Optional[Dict[str, Any]] = None
     """Where the device has less than the allocator would reserve: ``retries`` per step, ``excess_bytes`` allocated
     over the limit, the ``refused`` request, ``expandable_segments_reserved_bytes``."""
+    engine_bytes: Optional[int] = None
+    """With ``--rollout vllm:SHARE``: of the engine beside the trainer."""
+    generation_peak_bytes: Optional[int] = None
+    """With ``--rollout generate``: the estimated peak while completions are written."""
 
 
 @dataclass(frozen=True)

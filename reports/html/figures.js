@@ -82,7 +82,7 @@ function command(row, verb, more = '') {
 
 /// What is left of the device for reserved memory.
 function budget(row) {
-  const [, usable, context, communication, margin] = row.fit;
-  const left = usable - context - communication - margin;
+  const [, usable, context, communication, margin, engine] = row.fit;
+  const left = usable - context - communication - margin - engine;
   return usable > 0 && left > 0 ? left : null;
 }

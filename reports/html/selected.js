@@ -1,7 +1,7 @@
 // Everything about one configuration.
 
 function facts(row) {
-  const [required, usable, context, communication, margin] = row.fit;
+  const [required, usable, context, communication, margin, engine] = row.fit;
   const [phase, op, module, step] = row.where;
   const list = [
     [
@@ -16,7 +16,8 @@ function facts(row) {
         [
           'Needed',
           `${size(required)} of ${size(usable)}: reserved, context ${
-              size(context)}, communication ${size(communication)}, margin ${size(margin)}`
+              size(context)}, communication ${size(communication)}, margin ${size(margin)}` +
+              (engine > 0 ? `, vLLM ${size(engine)}` : '')
         ] :
         ['Needed', 'not measured'],
     [

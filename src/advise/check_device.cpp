@@ -1,5 +1,6 @@
 #include "check_device.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -61,6 +62,15 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                     "atomics, which torch.compile does from compute capability 9.0 on; what it "
                     "runs elsewhere is not planned; use --kernels eager, or name a GPU such as "
                     "h100-80gb or b200");
+  // check_prefer_cudnn_attention (sdp_utils.cpp): elsewhere auto is flash, which takes no mask
+  const bool cudnn = device.compute_capability == 90 || device.compute_capability == blackwell;
+  const bool windowed = std::any_of(model.window.begin(), model.window.end(),
+                                    [&](std::int64_t w) { return w > 0 && w <= config.run.seq; });
+  if (config.memory.kernels == Kernels::compiled && windowed && device.cuda && !cudnn &&
+      config.run.attention == Attention::automatic)
+    throw UserError("--kernels compiled --attn auto with a sliding window on " + device.name +
+                    ": PyTorch runs flash attention there, and with a mask its memory-efficient "
+                    "kernel; say so by --attn flash");
   // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16, and devices of another
   // compute capability than 9 and 10, read the offsets on the host
   const std::int64_t major = device.compute_capability / 10;

@@ -10,6 +10,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
@@ -176,7 +177,8 @@ StepConfig with_mode(StepConfig config, AcMode mode, AcScope scope = AcScope::bl
 void explain_choice(const model::ModelSpec& model, const profile::Profile& with,
                     const std::optional<profile::Profile>& none, std::vector<std::string>& lines) {
   const StepConfig& config = with.config;
-  const bool flash = !model.eager_attention_only && config.run.attention != Attention::eager &&
+  const bool flash = (!model.eager_attention_only || model::caps_in_flash(model, config)) &&
+                     config.run.attention != Attention::eager &&
                      config.run.attention != Attention::math;
   const auto add = [&](const char* what, const std::optional<profile::Profile>& than) {
     if (than) lines.push_back(what + against(with, *than));

@@ -30,7 +30,7 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
-  if (s.c.task.pairs() && s.target.name != hf.name)
+  if (!s.c.task.supervised() && s.target.name != hf.name)
     s.refuse(std::string("--task ") + to_option(s.c.task.kind),
              "the plan is of TRL's trainer; export to hf");
   if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name)

@@ -6,6 +6,7 @@
 
 #include <bit>
 
+#include "ac_advisor/model/layers.hpp"
 #include "export_target.hpp"
 #include "torch_dtype.hpp"
 
@@ -36,6 +37,8 @@ const char* config_class(const Setting& s) {
       return "trl.experimental.cpo.CPOConfig";
     case Task::reward:
       return "trl.RewardConfig";
+    case Task::grpo:
+      return "trl.GRPOConfig";
     case Task::sft:
       break;
   }
@@ -45,14 +48,29 @@ const char* config_class(const Setting& s) {
 /// What a task's own configuration has beside the training arguments.
 std::string task_arguments(const Setting& s) {
   if (s.c.task.kind == Task::simpo) return "loss_type: simpo\ncpo_alpha: 0.0\n";
+  if (s.c.task.kind == Task::grpo) {
+    std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - s.c.task.prompt);
+    // beta has no default that is a reference: 0.04 is the paper's (DeepSeekMath, section 4.2)
+    if (s.c.task.reference != Reference::none) text += "beta: 0.04\n";
+    if (s.c.task.rollout == Rollout::generate) return text;
+    const bool beside = s.c.task.rollout == Rollout::vllm;
+    text += fmt::format("use_vllm: true\nvllm_mode: {}\n", beside ? "colocate" : "server");
+    if (beside) text += fmt::format("vllm_gpu_memory_utilization: {}\n", s.c.task.engine_share);
+    return text;
+  }
   if (s.c.task.kind != Task::dpo) return "";
   return fmt::format("precompute_ref_log_probs: {}\n",
                      s.c.task.reference == Reference::precomputed);
 }
 
 void note_task(const Setting& s, ExportResult& out) {
-  if (!s.c.task.pairs()) return;
-  if (s.c.task.reference == Reference::model)
+  if (s.c.task.supervised()) return;
+  if (s.c.task.kind == Task::grpo)
+    out.notes.emplace_back(
+        "num_generations divides the rows of a step over all ranks; GRPOTrainer takes "
+        "reward_funcs=, "
+        "whose models, if they are any, are not planned");
+  else if (s.c.task.reference == Reference::model)
     out.notes.emplace_back(s.c.adapters.used()
                                ? "hand DPOTrainer ref_model=, a second model of the same dtype"
                                : "DPOTrainer loads the reference itself, in the model's dtype");
@@ -66,7 +84,7 @@ void note_task(const Setting& s, ExportResult& out) {
 }
 
 void check_loss(const Setting& s) {
-  if (s.c.task.pairs()) return;
+  if (!s.c.task.supervised()) return;
   if (of_trl(s) && s.c.memory.loss != LossKind::tiled)
     s.refuse(s.loss(), "SFTTrainer puts its own LM head into the model; use --loss tiled");
   if (s.c.memory.loss == LossKind::lc_ce)
@@ -252,9 +270,11 @@ void note_loading(const Setting& s, ExportResult& out) {
   out.notes.push_back(fmt::format(
       "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
       torch_dtype(s.c.precision.param_dtype),
-      s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
-      : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
-                                                                            : "sdpa",
+      model::caps_in_flash(s.model, s.c) ||
+              (s.c.run.packing > 0 && s.c.run.attention == Attention::flash)
+          ? "flash_attention_2"
+      : s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
+                                                                              : "sdpa",
       s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", decimal(s.c.run.dropout)) : ""));
   if (backend != nullptr)
     out.notes.push_back(

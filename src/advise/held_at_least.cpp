@@ -74,7 +74,8 @@ std::int64_t held_without_stages(std::int64_t parameters, std::int64_t saved, co
 std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& config,
                            const ReferenceSteps* references) {
   const Layout& layout = config.layout;
-  if (!passes::blocks_are_alike(model)) return 0;
+  // A frozen base has neither gradients nor moments.
+  if (!passes::blocks_are_alike(model) || config.adapters.used()) return 0;
   const std::int64_t table = model.vocab * model.hidden;
   const std::int64_t ends = 2 * table + 2 * model.hidden + model.vocab;  // norm, biases
   const std::int64_t block = (model::parameter_count(model) - ends) / model.layers;

@@ -155,10 +155,47 @@ void explain_megatron(profile::Profile& result) {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+/// What is planned of GRPO's cycle, and what of it is not.
+void explain_grpo(const profile::Profile& result, std::vector<std::string>& notes) {
+  const StepConfig& c = result.config;
+  notes.push_back(fmt::format(
+      "task grpo, as TRL 1.16's trainer runs its step: {} rows, a prompt and a completion each, "
+      "planned full, {} tokens; the longest of a step's completions decides",
+      c.rows(), c.run.seq));
+  if (c.task.reference == Reference::model)
+    notes.push_back(fmt::format(
+        "beta above 0: a second model scores completions before the step, {:.3f} GiB of parameters",
+        gib(result.memory
+                .at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)])));
+  notes.emplace_back(
+      "what scores completions without gradients between steps has the same micro-batch and saves "
+      "nothing, so it stays below the step; its time, that of writing completions and reward "
+      "models are not in the plan");
+  switch (c.task.rollout) {
+    case Rollout::generate:
+      notes.push_back(fmt::format(
+          "transformers' generate holds {:.3f} GiB at most, an estimate: what is alive between "
+          "steps, and of all {} rows of a step the prompt's widest block, or keys and values",
+          gib(result.fit.generation), c.run.batch * c.run.grad_accum));
+      break;
+    case Rollout::vllm:
+      notes.push_back(
+          fmt::format("vLLM takes {} of the device, {:.3f} GiB, for as long as the trainer runs; "
+                      "its sleep mode "
+                      "is not planned",
+                      c.task.engine_share, gib(result.fit.engine)));
+      break;
+    case Rollout::served:
+      notes.emplace_back("completions come from elsewhere: nothing of their engine is planned");
+      break;
+  }
+}
+
 /// What a task's batch is, and what its reference costs.
 void explain_task(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
-  if (!c.task.pairs()) return;
+  if (c.task.supervised()) return;
+  if (c.task.kind == Task::grpo) return explain_grpo(result, notes);
   notes.push_back(fmt::format(
       "task {}, as TRL 1.16's trainer runs it: {} rows, chosen answers first, planned full, {} "
       "tokens each; shorter answers hold less",

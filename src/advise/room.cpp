@@ -24,6 +24,9 @@ profile::Fit overheads(const simulate::Device& device, const StepConfig& config)
   // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
   f.communication = config.layout.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
   f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
+  // vLLM's gpu_memory_utilization is of all that the device has: weights, blocks of keys and values
+  // and what its own forward needs.
+  f.engine = static_cast<std::int64_t>(static_cast<double>(f.usable) * config.task.engine_share);
   return f;
 }
 
@@ -45,11 +48,23 @@ void note_refused(profile::Pressure& pressure, const simulate::Refused& refused,
   pressure.module = to_string(op.module);
 }
 
-}  // namespace
+/// What is alive between steps, and what writing completions takes beside it.
+std::int64_t while_generating(const passes::StepProgram& step, const passes::Schedule& schedule) {
+  if (step.generation_bytes == 0) return 0;
+  std::int64_t bytes = step.generation_bytes;
+  for (const ir::StorageId s : schedule.resident) bytes += step.program.storage(s).bytes;
+  return bytes;
+}
 
-Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
-             const simulate::MemoryModel& model, const simulate::Device& device,
-             const StepConfig& config, bool detail) {
+void with_generation(profile::Fit& fit) {
+  if (fit.generation == 0) return;
+  fit.required = std::max(fit.required, fit.generation + fit.beside());
+  fit.fits = fit.fits && fit.generation <= fit.limit();
+}
+
+Room room_of_step(const passes::StepProgram& step, const passes::Schedule& schedule,
+                  const simulate::MemoryModel& model, const simulate::Device& device,
+                  const StepConfig& config, bool detail) {
   const auto walk = [&](simulate::AllocatorOptions options) {
     return simulate::walk_allocator(step, schedule, model, cublas_handles(config), options);
   };
@@ -80,6 +95,17 @@ Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
     }
   }
   if (detail && !expandable) pressure.expandable_reserved = walk({true, 0}).peak_reserved;
+  return room;
+}
+
+}  // namespace
+
+Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
+             const simulate::MemoryModel& model, const simulate::Device& device,
+             const StepConfig& config, bool detail) {
+  Room room = room_of_step(step, schedule, model, device, config, detail);
+  room.fit.generation = while_generating(step, schedule);
+  with_generation(room.fit);
   return room;
 }
 

@@ -298,8 +298,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<std::string> kernels{"eager", "fused"};
   if (plans_compiled(model, simulate::find_device(base.device.gpu)))
     kernels.emplace_back("compiled");
-  // Of pairs a trainer's loss is its own, and eager kernels are planned.
-  const bool varies = whole && !base.task.pairs();
+  // Another task's trainer has a loss of its own, and eager kernels are planned.
+  const bool varies = whole && base.task.supervised();
   if (varies) space.set("--kernels", std::move(kernels));
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;

@@ -14,12 +14,13 @@
 namespace ac_advisor::intake {
 namespace {
 
-/// As Python's defaults and YAML's values compare: True and true; None and nothing; an empty list
-/// or map is none; quotes within a list say nothing.
+/// As Python's defaults and YAML's values compare: True and true; None, null and nothing, but not
+/// the word "none"; an empty list or map is none; quotes within a list say nothing.
 std::string canonical(const std::string& text) {
+  if (text == "None") return {};
   std::string word = model::lower(text);
   std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
-  if (word == "none" || word == "null" || word == "~" || word == "[]" || word == "{}") word.clear();
+  if (word == "null" || word == "~" || word == "[]" || word == "{}") word.clear();
   return word;
 }
 

@@ -33,7 +33,7 @@ bool runs_efficient(const Op& op, const WorkspaceTarget& target, std::size_t ope
 bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target) {
   const SdpaKernel kernel = attributes<Sdpa>(op).kernel;
   if (!target.cuda || target.trainer || kernel == SdpaKernel::flash ||
-      kernel == SdpaKernel::efficient)
+      kernel == SdpaKernel::efficient || kernel == SdpaKernel::flash_attn)
     return false;
   if (kernel == SdpaKernel::cudnn) return true;
   // check_prefer_cudnn_attention (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, v2.11)

@@ -19,13 +19,15 @@ std::string text(const RecordFunction& a) { return fmt::format("ranges={}", a.ra
 std::string text(const Product& a) {
   return fmt::format("inner={} form={}", a.inner, to_string(a.form)) +
          (a.alpha == 1 ? "" : fmt::format(" alpha={}", a.alpha)) +
-         (a.saves_input ? " saves_input=true" : "");
+         (a.saves_input ? " saves_input=true" : "") +
+         (a.copies_first ? " copies_first=true" : "");
 }
 std::string text(const LinearCrossEntropy& a) {
   return fmt::format("hidden={} soft_cap={}", a.hidden, a.soft_cap);
 }
 std::string text(const Sdpa& a) {
-  constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn", " kernel=efficient"};
+  constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn", " kernel=efficient",
+                                     " kernel=flash_attn"};
   return fmt::format("scale={} window={}{}{}{}", a.scale, a.window,
                      kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false",
                      a.documents > 0 ? fmt::format(" documents={}", a.documents) : "");

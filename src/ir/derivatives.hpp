@@ -29,6 +29,7 @@ void routing_multiplier(Derivation& d);
 void safe_softmax(Derivation& d);
 void relu(Derivation& d);
 void clamp(Derivation& d);
+void minimum(Derivation& d);
 void max(Derivation& d);
 void copy_part(Derivation& d);
 void sigmoid(Derivation& d);

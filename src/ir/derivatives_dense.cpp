@@ -172,20 +172,26 @@ void bmm(Derivation& d) {
 }
 
 void baddbmm(Derivation& d) {
-  // inputs: bias, a [B, h, M, K], b [B, h, N, K]; BaddbmmBackward0: batch1, then batch2, each
-  // multiplied by alpha. The bias needs no gradient: it is made of positions.
+  // inputs: bias, a [B, h, M, K], b [B, h, N, K], or with Form::nn [B, K, N]; BaddbmmBackward0:
+  // batch1, then batch2, each multiplied by alpha. The bias needs no gradient: it is made of
+  // positions, or a frozen weight.
   const ValueId a = d.in(1), b = d.in(2), g = d.grad();
   const Shape sa = d.shape(a), sg = d.shape(g);
   const Number alpha{d.attributes<Product>().alpha};
   const auto scaled = [&](ValueId product) {
     return d.emit(OpKind::mul_scalar, {product}, d.shape(product), d.dtype(product), alpha);
   };
+  const Product forward = d.attributes<Product>();
+  const bool plain = forward.form == Form::nn;
   if (d.needs(1))
     d.give(1, scaled(d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a),
-                            Product{static_cast<std::int32_t>(sg.back()), Form::nn})));
-  if (d.needs(2))
-    d.give(2, scaled(d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b),
-                            Product{static_cast<std::int32_t>(sa[sa.rank() - 2]), Form::tn})));
+                            Product{static_cast<std::int32_t>(sg.back()),
+                                    plain ? Form::nt : Form::nn})));
+  if (!d.needs(2)) return;
+  Product turned{static_cast<std::int32_t>(sa[sa.rank() - 2]), Form::tn};
+  turned.copies_first = forward.copies_first;
+  d.give(2, scaled(plain ? d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), turned)
+                         : d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b), turned)));
 }
 
 void grouped_mm(Derivation& d) {
@@ -221,6 +227,9 @@ void sdpa(Derivation& d) {
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.in(3), d.in(4)}, {dq, dk, dv},
                d.attributes<Sdpa>());
+  else if (d.attributes<Sdpa>().kernel == SdpaKernel::flash_attn)
+    d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2)},
+               {dq, dk, dv}, d.attributes<Sdpa>());
   else if (d.inputs() > 3)
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3), d.in(3)}, {dq, dk, dv},

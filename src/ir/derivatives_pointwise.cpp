@@ -255,6 +255,25 @@ void clamp(Derivation& d) {
   d.give(0, d.emit(OpKind::where, {g, mask, zero}, d.shape(g), d.dtype(g)));
 }
 
+void minimum(Derivation& d) {
+  // where(self == other, grad / 2, grad).masked_fill_(self > other, 0), and the other's likewise
+  const ValueId g = d.grad();
+  for (const std::size_t i : {0, 1}) {
+    if (!d.needs(i)) continue;
+    const auto compared = [&](Comparison how) {
+      return d.emit(OpKind::compare, {d.in(i), d.in(1 - i)}, d.shape(g), DType::u8,
+                    Compare{0.0, how});
+    };
+    const ValueId equal = compared(Comparison::equal);
+    const ValueId half = d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), Number{2.0});
+    const ValueId shared = d.emit(OpKind::where, {half, equal, g}, d.shape(g), d.dtype(g));
+    const ValueId above = compared(Comparison::greater);
+    const ValueId given = d.overwrite(shared);
+    d.emit_raw(OpKind::masked_fill, {shared, above}, {given});
+    d.give(i, given);
+  }
+}
+
 void copy_part(Derivation& d) {
   // inputs: target, part; CopySlices (torch/csrc/autograd/functions/tensor.cpp): the gradient
   // copied, the part of it cloned, and where the target needs one, the part cleared by zeros.

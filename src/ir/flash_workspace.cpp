@@ -104,8 +104,9 @@ std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
   if (k[1] != q[1])
     blocks.resize(4, checked_mul(q.numel() / q[2] * k[2], size_of(p.value(p.input(op, 1)).dtype)));
   // _flash_attention_backward (aten/src/ATen/native/transformers/cuda/attention_backward.cu):
-  // contiguous copies of the gradient and of the output
-  if (!target.trainer && documents == 0)
+  // contiguous copies of the gradient and of the output, which flash-attn's own does not make
+  // (v2.8, flash_attn_interface.py: maybe_contiguous)
+  if (!target.trainer && documents == 0 && attributes<Sdpa>(op).kernel != SdpaKernel::flash_attn)
     for (const std::size_t i : {0, 4})
       if (const Value& v = p.value(p.input(op, i)); copied_for_flash(v))
         blocks.push_back(p.bytes(p.input(op, i)));

@@ -254,6 +254,7 @@ bool is_elementwise(OpKind kind) {
     case div:
     case neg:
     case clamp:
+    case minimum:
     case where:
     case copy_part:
     case OpKind::pow:

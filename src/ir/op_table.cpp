@@ -181,6 +181,12 @@ std::int64_t shared_amax(const Program& p, const Op& op, const WorkspaceTarget& 
   return shared <= 1 ? 0 : scratch_of({element * shared, 4});
 }
 
+// prepare_batch_matrix_for_cublas (aten/src/ATen/native/cuda/Blas.cpp).
+std::int64_t copied_matrices(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda || !ir::attributes<Product>(op).copies_first) return 0;
+  return p.bytes(p.input(op, op.kind == baddbmm ? 1 : 0));
+}
+
 // torchao's addmm_float8_unwrapped: both scales' reciprocals; a product that rows' and columns'
 // scales multiply afterwards is given two ones in their place.
 std::int64_t inverse_scales(const Program& p, const Op& op, const WorkspaceTarget&) {
@@ -252,8 +258,8 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr, Embedding{}},
   {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {addmm, "addmm", derive::addmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
-  {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
-  {baddbmm, "baddbmm", derive::baddbmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, copied_matrices, Product{}},
+  {baddbmm, "baddbmm", derive::baddbmm, C::matmul, 2, 1, 1, 1, 0, copied_matrices, Product{}},
   {grouped_mm, "_grouped_mm", derive::grouped_mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {cast, "_to_copy", derive::cast, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {clone, "clone", derive::clone, C::pointwise, 0, 1, 1, 1, 0, nullptr, Rearrange{}},
@@ -264,6 +270,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {div, "div", derive::div, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
   {neg, "neg", derive::neg, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {clamp, "clamp", derive::clamp, C::pointwise, 1, 1, 1, 1, 0, nullptr, Clamp{}},
+  {minimum, "minimum", derive::minimum, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {OpKind::floor, "floor", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {OpKind::log, "log", derive::logarithm, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::polar, "polar", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},

@@ -3,6 +3,8 @@
 // new row; a fact that no row has yet is a new flag, here and in ModelSpec, and its lowering.
 #include "family.hpp"
 
+#include <algorithm>
+
 namespace ac_advisor::model {
 namespace {
 
@@ -327,7 +329,9 @@ constexpr Family table[] = {
      .experts = 8, .top_k = 2,
      .windows = WindowRule::every_block,
      .moe = ExpertRule::every_block,
-     .wide_routing_weights = true},
+     .wide_routing_weights = true,
+     .megatron = MegatronExperts{.pre_softmax = true, .grouped = true, .all_to_all = true,
+                                 .fused_permute = true}},
     {.name = "nemotron",
      .vocab = 256000, .hidden = 6144, .intermediate = 24576, .layers = 32,
      .heads = 48,
@@ -466,7 +470,9 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::every_block_if_used,
      .moe = ExpertRule::some_blocks,
-     .qk_norm = true},
+     .qk_norm = true,
+     .megatron = MegatronExperts{.aux_loss = true, .grouped = true, .all_to_all = true,
+                                 .fused_permute = true}},
     {.name = "qwen3_next",
      .vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 48,
      .heads = 16, .kv_heads = 2, .head_dim = 256,
@@ -598,6 +604,11 @@ void set_family_facts(ModelSpec& spec) {
     spec.moe->input_first = spec.moe->biased || spec.moe->every_expert;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
+  // Megatron-Bridge reads no blocks without experts.
+  const auto& sparse = spec.sparse_block;
+  if (spec.moe && family != nullptr &&
+      std::find(sparse.begin(), sparse.end(), false) == sparse.end())
+    spec.moe->megatron = family->megatron;
 }
 
 const std::vector<std::string>& known_families() {

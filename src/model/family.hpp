@@ -188,6 +188,7 @@ struct Family {
   bool undivided_embedding = false;  ///< "word_embed_proj_dim" must be the hidden size (opt)
   /// Fields that the configuration class stores and the modelling code applies nowhere.
   std::string_view unused_fields = {};
+  std::optional<MegatronExperts> megatron = {};  ///< as in MoeSpec
 };
 
 /// All families in alphabetical order.

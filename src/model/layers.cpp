@@ -83,4 +83,9 @@ LayerForms layer_forms(const ModelSpec& spec, const StepConfig& config) {
   return layer_forms(config.run.transformer_impl, spec).value_or(LayerForms{});
 }
 
+bool caps_in_flash(const ModelSpec& spec, const StepConfig& config) {
+  return spec.eager_attention_only && spec.attention_softcap.has_value() &&
+         config.run.attention == Attention::flash;
+}
+
 }  // namespace ac_advisor::model

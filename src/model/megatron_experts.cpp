@@ -21,7 +21,6 @@ constexpr UnplannedArgument unplanned[] = {
     {"moe_router_topk_limited_devices", "experts chosen by devices"},
     {"moe_router_enable_expert_bias", "scores that are corrected"},
     {"moe_router_fusion", "the fused router"},
-    {"moe_permute_fusion", "the fused permutation"},
     {"moe_input_jitter_eps", "noise on the router's input"},
     {"moe_shared_expert_overlap", "shared experts on a stream of their own"},
     {"moe_shared_expert_gate", "the shared experts' gate"},
@@ -111,6 +110,10 @@ void read_megatron_experts(const Fields& fields, ModelSpec& spec) {
     fields.fail("moe_token_dispatcher_type",
                 "is not planned; expected \"allgather\" or \"alltoall\"");
   moe.megatron->all_to_all = dispatcher == "alltoall";
+  moe.megatron->fused_permute = fields.flag("moe_permute_fusion", false);
+  if (moe.megatron->fused_permute && !moe.megatron->all_to_all)
+    fields.fail("moe_permute_fusion",
+                "is planned with \"moe_token_dispatcher_type\": \"alltoall\" alone");
   spec.sparse_block = sparse_blocks(fields, spec.layers);
   const auto& sparse = spec.sparse_block;
   if (std::find(sparse.begin(), sparse.end(), true) == sparse.end())

@@ -194,13 +194,16 @@ constexpr Requirement of_trl = {
     [](const StepConfig& c) { return c.runtime.framework == "trl"; },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "other tasks than sft are planned as TRL's trainers do them", "use --framework trl"};
-constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.kind == Task::dpo; },
-                                       task_conflict, "only DPO compares with a reference",
-                                       "use --task dpo"};
+constexpr Requirement has_reference = {
+    [](const StepConfig& c) { return c.task.kind == Task::dpo || c.task.kind == Task::grpo; },
+    task_conflict, "only DPO and GRPO compare with a reference", "use --task dpo or grpo"};
+constexpr Requirement writes_answers = {
+    [](const StepConfig& c) { return c.task.kind == Task::grpo; }, task_conflict,
+    "only GRPO trains on completions that are written between its steps", "use --task grpo"};
 constexpr Requirement scores_answers = {
-    [](const StepConfig& c) { return c.task.pairs() && c.task.kind != Task::reward; },
+    [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
-    "use --task dpo, orpo or simpo"};
+    "use --task dpo, orpo, simpo or grpo"};
 
 using enum OptionGroup;
 using S = StepConfig;
@@ -214,23 +217,33 @@ constexpr OptionRow table[] = {
     needing(newer(choice<&S::task, &TaskChoice::kind, tasks>(
                 {"--task", "task", "NAME",
                  "what the step trains for, by --framework trl: sft, dpo, orpo, simpo (pairs of a "
-                 "chosen and a rejected answer) or reward (a reward model of such pairs) (sft)",
+                 "chosen and a rejected answer), reward (a reward model of such pairs) or grpo "
+                 "(completions that the model writes, by their rewards) (sft)",
                  model})),
             of_trl),
     needing(newer(choice<&S::task, &TaskChoice::reference, references>(
                 {"--ref", "ref", "WHAT",
                  "with --task dpo, what the reference's log-probabilities come from: model (a "
                  "second one; without --lora the default), adapter (the model with its adapters "
-                 "off; with --lora the default) or precomputed (before training)",
+                 "off; with --lora the default) or precomputed (before training); with --task "
+                 "grpo none (beta 0, the default), model or adapter",
                  model})),
             has_reference),
     needing(newer(whole<&S::task, &TaskChoice::prompt>(
                 {"--prompt", "prompt", "N",
-                 "with --task dpo, orpo or simpo: tokens of each sequence that are the prompt's, "
-                 "which are not scored (0)",
+                 "with --task dpo, orpo, simpo or grpo: tokens of each sequence that are the "
+                 "prompt's, which are not scored (0)",
                  model},
                 0, most_tokens)),
             scores_answers),
+    needing(newer(mode<apply_rollout, rollout_option>(
+                {"--rollout", "rollout", "WHO",
+                 "with --task grpo, who writes the completions: generate (transformers, on this "
+                 "model), vllm:SHARE (an engine in this process, with that share of the device) "
+                 "or served (elsewhere) (generate)",
+                 model},
+                rollout_words, "^(generate|vllm:[0-9.]+|served)$")),
+            writes_answers),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
                  "whose layers: hf (transformers', in any framework's loop); with --framework "

@@ -77,12 +77,11 @@ struct Unsupported {
   const char* because;
 };
 constexpr const char* next_tasks =
-    "it is not planned yet; planned are sft, dpo, orpo, simpo and reward";
+    "it is not planned yet; planned are sft, dpo, orpo, simpo, reward and grpo";
 constexpr Unsupported unsupported[] = {
     {"--task", "kto",
      "KTO's forwards of mismatched answers are not planned yet; dpo is the nearest"},
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
-    {"--task", "grpo", next_tasks},
     {"--task", "rloo", next_tasks},
     {"--task", "ppo", next_tasks},
     {"--task", "distill", next_tasks},
@@ -260,6 +259,27 @@ void apply_shard(const Given& given, StepConfig& config) {
   refuse_choice(given, shard_words);
 }
 
+void apply_rollout(const Given& given, StepConfig& config) {
+  const auto share = argument(given.value);
+  const std::string_view name = word(given.value);
+  config.task.engine_share = 0;
+  if (name == "vllm") {
+    if (!share)
+      refuse(given,
+             "vllm needs its share of the device (vllm_gpu_memory_utilization), such as "
+             "vllm:0.3");
+    config.task.rollout = Rollout::vllm;
+    config.task.engine_share =
+        parse_decimal({std::string(given.option) + " vllm:SHARE", *share}, "0.3");
+    if (!(config.task.engine_share > 0.0 && config.task.engine_share < 1.0))
+      refuse(given, "SHARE must be above 0 and below 1; try vllm:0.3");
+    return;
+  }
+  if (name != "generate" && name != "served") refuse_choice(given, rollout_words);
+  if (share) refuse_argument(given);
+  config.task.rollout = name == "served" ? Rollout::served : Rollout::generate;
+}
+
 void apply_compression(const Given& given, StepConfig& config) {
   const auto text = argument(given.value);
   const std::string_view name = word(given.value);
@@ -417,6 +437,18 @@ std::string shard_option(const StepConfig& config) {
   if (config.layout.shard == Sharding::hsdp)
     return "hsdp:" + std::to_string(config.layout.hsdp_shards);
   return options::text_of(options::shards, config.layout.shard);
+}
+
+std::string rollout_option(const StepConfig& config) {
+  switch (config.task.rollout) {
+    case Rollout::vllm:
+      return "vllm:" + options::decimal_text(config.task.engine_share);
+    case Rollout::served:
+      return "served";
+    case Rollout::generate:
+      break;
+  }
+  return "generate";
 }
 
 std::string compression_option(const StepConfig& config) {

@@ -6,11 +6,9 @@
 
 namespace ac_advisor::options {
 
-inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},
-                                         {"dpo", Task::dpo},
-                                         {"orpo", Task::orpo},
-                                         {"simpo", Task::simpo},
-                                         {"reward", Task::reward}};
+inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},       {"dpo", Task::dpo},
+                                         {"orpo", Task::orpo},     {"simpo", Task::simpo},
+                                         {"reward", Task::reward}, {"grpo", Task::grpo}};
 inline constexpr Choice<Reference> references[] = {{"model", Reference::model},
                                                    {"adapter", Reference::adapter},
                                                    {"precomputed", Reference::precomputed},
@@ -138,6 +136,7 @@ inline constexpr std::string_view adapter_words[] = {"none",
                                                      "adalora:RANK",
                                                      "glora:RANK",
                                                      "delora:RANK"};
+inline constexpr std::string_view rollout_words[] = {"generate", "vllm:SHARE", "served"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
@@ -145,6 +144,8 @@ inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
+/// "vllm:0.3": who, and of an engine beside the trainer its share of the device.
+void apply_rollout(const Given& given, StepConfig& config);
 void apply_compression(const Given& given, StepConfig& config);
 void apply_pp_schedule(const Given& given, StepConfig& config);
 /// Whether, and in which compute dtype.

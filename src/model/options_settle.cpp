@@ -267,10 +267,11 @@ void settle_checkpoints(StepConfig& c, const Choices& hand) {
     c.memory.reentrant = c.adapters.kbit_prepare && c.adapters.quantized() && whole_blocks;
 }
 
-/// TRL v1.16: DPOTrainer loads a second model unless there are adapters, which it turns off. Its
-/// head and those of its other trainers are their own: tiles, or whole logits.
+/// TRL v1.16: DPOTrainer loads a second model unless there are adapters, which it turns off;
+/// GRPOTrainer has no reference (beta 0). Its head and those of its other trainers are their own:
+/// tiles, or whole logits.
 void settle_task(StepConfig& c, const Choices& hand) {
-  if (!c.task.pairs()) return;
+  if (c.task.supervised()) return;
   const std::string task = std::string("--task ") + to_option(c.task.kind);
   if (c.task.kind == Task::dpo && !hand.has("--ref"))
     c.task.reference = c.adapters.used() ? Reference::adapter : Reference::model;
@@ -282,7 +283,14 @@ void settle_task(StepConfig& c, const Choices& hand) {
     throw UserError(task +
                     " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
                     "use --ref model or precomputed");
-  const LossKind own = c.task.kind == Task::dpo ? LossKind::tiled : LossKind::ce;
+  const bool grpo = c.task.kind == Task::grpo;
+  if (grpo && c.task.prompt == 0)
+    throw UserError(task + ": a completion follows a prompt; give --prompt N, tokens of --seq");
+  if (grpo && c.task.reference == Reference::precomputed)
+    throw UserError(task +
+                    " --ref precomputed: completions are new in each step; use --ref none, model "
+                    "or adapter");
+  const LossKind own = c.task.kind == Task::dpo || grpo ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
                     ": the trainer computes its loss its own way; leave --loss out");

@@ -40,6 +40,8 @@ const char* to_string(const Fit& fit) {
 Json fit_json(const Fit& f) {
   Json out;
   visit_fit(f, Writing{out});
+  if (f.engine > 0) out["engine_bytes"] = f.engine;
+  if (f.generation > 0) out["generation_peak_bytes"] = f.generation;
   out["verdict"] = to_string(f);
   if (!f.pressure) return out;
   Json& pressure = out["pressure"];
@@ -53,7 +55,10 @@ Json fit_json(const Fit& f) {
 /// Older files have no pressure.
 void read_fit(const Reader& r, Fit& f) {
   visit_fit(f, Reading{r});
-  if (r.is_absent() || !r.has("pressure")) return;
+  if (r.is_absent()) return;
+  if (r.has("engine_bytes")) r.at("engine_bytes") >> f.engine;
+  if (r.has("generation_peak_bytes")) r.at("generation_peak_bytes") >> f.generation;
+  if (!r.has("pressure")) return;
   Pressure& p = f.pressure.emplace();
   const Reader pressure = r.at("pressure");
   visit_pressure(p, Reading{pressure});

@@ -87,13 +87,15 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.tuned_temperature) fields.push_back({"tuned_temperature", m.tuned_temperature});
   if (m.attention_chunk > 0) fields.push_back({"attention_chunk", m.attention_chunk});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});
-  if (moe.megatron) {
+  if (moe.megatron && m.family == "megatron") {
     fields.push_back({"moe.megatron.sinkhorn", moe.megatron->sinkhorn});
     fields.push_back({"moe.megatron.aux_loss", moe.megatron->aux_loss});
     fields.push_back({"moe.megatron.pre_softmax", moe.megatron->pre_softmax});
     fields.push_back({"moe.megatron.wide_router", moe.megatron->wide_router});
     fields.push_back({"moe.megatron.grouped", moe.megatron->grouped});
     fields.push_back({"moe.megatron.all_to_all", moe.megatron->all_to_all});
+    if (moe.megatron->fused_permute)
+      fields.push_back({"moe.megatron.fused_permute", moe.megatron->fused_permute});
   }
   if (moe.groups > 1) {
     fields.push_back({"moe.groups", moe.groups});

@@ -145,9 +145,11 @@ Json model_json(const model::ModelSpec& spec) {
     out["moe"]["groups"] = spec.moe->groups;
     out["moe"]["top_groups"] = spec.moe->top_groups;
   }
-  if (spec.moe && spec.moe->megatron)
+  if (spec.moe && spec.moe->megatron && spec.family == "megatron") {
     visit_megatron(*spec.moe->megatron,
                    [&](const char* name, bool value) { out["moe"]["megatron"][name] = value; });
+    if (spec.moe->megatron->fused_permute) out["moe"]["megatron"]["fused_permute"] = true;
+  }
   if (spec.latent)
     visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
   if (spec.moe && spec.moe->input_jitter) out["moe"]["input_jitter"] = true;
@@ -220,6 +222,8 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         visit_megatron(spec.moe->megatron.emplace(), [&](const char* name, bool& member) {
           moe["megatron"].at(name).get_to(member);
         });
+      if (spec.moe->megatron && moe["megatron"].contains("fused_permute"))
+        moe["megatron"]["fused_permute"].get_to(spec.moe->megatron->fused_permute);
       if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     if (json.contains("latent")) {

@@ -38,6 +38,7 @@ bool iterates(OpKind kind) {
     case OpKind::div:
     case OpKind::neg:
     case OpKind::clamp:
+    case OpKind::minimum:
     case OpKind::where:
     case OpKind::copy_part:
     case OpKind::pow:

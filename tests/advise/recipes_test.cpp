@@ -109,6 +109,8 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
          (peft && has("--lora") && !has("--lora-targets") && no_targets) ||
          // TorchTitan cannot tie a weight of two stages.
          (has("torchtitan") && has("--pp") && model.tied_embeddings) ||
+         // torchtune 0.6 has no such models.
+         (has("torchtune") && (model.moe || model.family == "gemma3_text")) ||
          // Megatron-LM has no such layers.
          (has("megatron") && (model.attention_softcap || model.sandwich_norms)) ||
          (has("--optimizer-in-backward") && (has("--grad-accum") || has("--world"))) ||
@@ -150,27 +152,57 @@ OptionList options_of(const std::string& words) {
   return options;
 }
 
-/// Empty: it is planned.
+/// The condition of what refuses the recipe, or an error's text; empty: it is planned.
 std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
   try {
     const advise::Resolved resolved = advise::resolve(spec, options_of(recipe));
     const passes::Exclusion* row = passes::find_exclusion(spec, resolved.config);
-    return row == nullptr ? "" : passes::message(*row, spec, resolved.config);
+    return row == nullptr ? "" : row->options;
   } catch (const UserError& error) {
     return error.what();
   }
 }
 
+/// What people run and is not planned: all that may refuse a recipe here. A condition of
+/// docs/exclusions.md, or the end of an error's first line; the text that no recipe meets is
+/// deleted.
+const std::vector<std::string> not_planned{
+    "--lora RANK, a mixture of experts, targets beside attention",
+    "--transformer-impl, a model that is no GPT of its",
+    "--transformer-impl --fp8 --tp",
+    "--pp --lora",
+    "--tp --lora",
+    "--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+    "cudnn",
+    "--kernels compiled --quantize nf4 or nf4-double",
+    "--tp, a model whose layers are not like Llama's",
+    "--kernels compiled --cp N",
+    "--transformer-impl, a sliding window within --seq",
+    "--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
+    "--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
+    "--kernels compiled, attention that is not one kernel",
+    "--cp N, a model whose layers are not like Llama's",
+    "--tp, a mixture of experts",
+    "--kernels compiled --shard zero3",
+    "--shard zero3 --kernels fused",
+    "--packing DOCS --tp T or --pp N",
+    "--framework torchtitan --kernels compiled, experts",
+    "--kernels compiled --dora",
+    "--kernels compiled --shard ddp, --ac other than full",
+    "--lora-targets NAMES, one that no linear layer of a block ends in",
+};
+
 }  // namespace
 
-TEST_CASE("of recipes drawn from what seven frameworks document, two of three are answered") {
+TEST_CASE("a recipe that frameworks document is answered, or refused by what is known as missing") {
   const std::vector<std::string> names{
       "llama-3.1-8b", "llama-3.2-1b", "qwen3-8b",      "qwen2.5-1.5b", "mistral-7b",
       "gemma-2-2b",   "phi-3-mini",   "qwen3-30b-a3b", "mixtral-8x7b", "gemma-3-1b"};
   std::map<std::string, model::ModelSpec> models;
   for (const std::string& name : names) models.emplace(name, model::load_model(name));
   Random random;
-  std::map<std::string, int> why;
+  std::map<std::string, int> missing;
+  for (const std::string& text : not_planned) missing[text] = 0;
   int asked = 0, answered = 0;
   while (asked < 600) {
     const Framework& framework = random.of(frameworks);
@@ -182,13 +214,19 @@ TEST_CASE("of recipes drawn from what seven frameworks document, two of three ar
     ++asked;
     const std::string reason = refused(models.at(name), recipe);
     answered += reason.empty();
-    if (!reason.empty()) ++why[reason.substr(0, 150) + "   e.g. " + name + " " + recipe];
+    if (reason.empty()) continue;
+    const auto known = std::find_if(missing.begin(), missing.end(), [&](const auto& entry) {
+      return reason.find(entry.first) != reason.npos;
+    });
+    INFO(name, " ", recipe, ": ", reason);
+    CHECK(known != missing.end());
+    if (known != missing.end()) ++known->second;
   }
-  std::string list;
-  for (const auto& [reason, times] : why) list += "\n" + std::to_string(times) + " " + reason;
   MESSAGE(answered, " of ", asked, " recipes are answered");
-  INFO(list);
-  CHECK(answered * 100 >= asked * 66);
+  for (const auto& [text, times] : missing) {
+    INFO(text, ": answered now, so it is no longer missing");
+    CHECK(times > 0);
+  }
 }
 
 }  // namespace ac_advisor::test

@@ -35,7 +35,6 @@ struct Target {
   std::vector<Draw> draws;
   /// What the file leaves open, and its reader is told by hand.
   std::vector<std::string_view> by_hand;
-  std::size_t least;  ///< draws of the 400 that are planned, can be exported and are read back
 };
 
 const Target targets[] = {
@@ -63,8 +62,7 @@ const Target targets[] = {
       {"--compute-dtype", {"fp32", "bf16"}},
       {"--fp8", {"tensorwise", "rowwise"}},
       {"--fp8-all-gather", {"-"}}},
-     {},
-     8},
+     {}},
     {"torchtune",
      ".yaml",
      {"llama-3.1-8b", "llama-3.2-1b", "tiny-llama", "mistral-7b", "qwen2.5-1.5b"},
@@ -87,8 +85,7 @@ const Target targets[] = {
       {"--dora", {"-"}},
       {"--dropout", {"0.1"}},
       {"--optimizer-in-backward", {"-"}}},
-     {"--seq", "--world"},
-     50},
+     {"--seq", "--world"}},
     {"automodel",
      ".yaml",
      {"llama-3.1-8b", "tiny-llama", "qwen3-0.6b", "mistral-7b"},
@@ -112,8 +109,7 @@ const Target targets[] = {
       {"--param-dtype", {"fp32", "bf16"}},
       {"--reduce-dtype", {"fp32", "bf16"}},
       {"--dropout", {"0.1"}}},
-     {"--seq", "--world"},
-     70},
+     {"--seq", "--world"}},
     {"litgpt",
      ".yaml",
      {"llama-3.1-8b", "llama-3.2-1b", "mistral-7b"},
@@ -125,8 +121,7 @@ const Target targets[] = {
       {"--lora-dropout", {"0.05", "0.1"}},
       {"--quantize", {"nf4", "nf4-double"}},
       {"--optimizer", {"adamw", "adamw-foreach", "sgd-momentum", "paged-adamw"}}},
-     {},
-     40},
+     {}},
 };
 
 class Random {  // splitmix64: the same draws with every standard library
@@ -184,10 +179,13 @@ TEST_CASE("what is exported reads back as the same step") {
       fs::temp_directory_path() / ("ac_advisor_exported." + std::to_string(::getpid()));
   fs::create_directories(folder);
   for (const Target& target : targets) {
+    CAPTURE(target.name);
     if (target.ending == ".toml" ? !test::has_toml : !test::has_yaml) continue;
     Random random(46);
+    // 60 draws that are planned, can be exported and are read back; few of TorchTitan's are
     std::size_t read = 0;
-    for (int i = 0; i < 400; ++i) {
+    for (int draws = 0; read < 60; ++draws) {
+      REQUIRE(draws < 20'000);
       const model::ModelSpec model =
           model::load_model(std::string(target.models[random.below(target.models.size())]));
       const OptionList options = drawn(target, random);
@@ -222,8 +220,6 @@ TEST_CASE("what is exported reads back as the same step") {
       CHECK(settled(advise::resolve(model, again).config) == planned);
       ++read;
     }
-    CAPTURE(target.name);
-    CHECK(read >= target.least);
   }
 }
 

@@ -503,12 +503,12 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
   if (!test::has_yaml) return;
   const fs::path folder = fs::path(source_dir) / "tests/oracle";
   const auto oracle = nlohmann::json::parse(std::ifstream(folder / "training_files.json"));
-  std::size_t compared = 0;
   for (const auto& [file, resolved] : oracle.at("files").items()) {
     CAPTURE(file);
     if (file.ends_with(".toml") && !test::has_toml) continue;
     const intake::Training t = intake::read_training(
         {(fs::path(source_dir) / file).string(), resolved.at("tool"), {{"--seq", "2048"}}, {}});
+    bool compared = false;
     for (const intake::Mapping& m : t.mapping) {
       const auto value = resolved.at("values").find(m.key);
       if (value == resolved.at("values").end()) continue;
@@ -518,10 +518,10 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
       if (ours == "false") ours = "False";
       if (ours == "null") ours = "None";
       CHECK(ours == value->get<std::string>());
-      ++compared;
+      compared = true;
     }
+    CHECK(compared);
   }
-  CHECK(compared >= oracle.at("files").size() * 14);
 }
 
 }  // namespace ac_advisor::test

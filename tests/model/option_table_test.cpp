@@ -84,6 +84,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   const bool of_reference = row.name == "--ref", of_prompt = row.name == "--prompt";
   if (row.name == "--task" || of_reference || of_prompt) list.emplace_back("--framework", "trl");
+  if (row.name == "--rollout")
+    list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});
   if (of_prompt || (of_reference && text != "none")) list.emplace_back("--task", "dpo");
   if (of_reference && text == "adapter") list.emplace_back("--lora", "8");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")

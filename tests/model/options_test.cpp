@@ -586,13 +586,31 @@ TEST_CASE("a task of pairs settles its reference and its loss, and says what it 
   CHECK(resolve({{"--framework", "trl"}, {"--task", "orpo"}}).memory.loss == LossKind::ce);
   CHECK(resolve({{"--framework", "trl"}}).task.kind == Task::sft);
   CHECK(says(error({{"--task", "dpo"}}), {"--framework hf --task dpo", "use --framework trl"}));
-  CHECK(says(error({{"--framework", "trl"}, {"--task", "grpo"}}),
-             {"--task grpo", "not planned yet", "dpo, orpo, simpo and reward"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "rloo"}}),
+             {"--task rloo", "not planned yet", "dpo, orpo, simpo, reward and grpo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "dpp"}}), {"--task dpp", "dpo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--ref", "model"}}), {"--task sft --ref model"}));
   CHECK(says(error(with(dpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
   CHECK(says(error(with(dpo, {{"--ref", "none"}})), {"--ref none", "--task orpo or simpo"}));
   CHECK(says(error(with(dpo, {{"--loss", "ce"}})), {"--task dpo --loss ce"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "reward"}, {"--prompt", "8"}}),
-             {"--task reward --prompt 8", "use --task dpo, orpo or simpo"}));
+             {"--task reward --prompt 8", "use --task dpo, orpo, simpo or grpo"}));
+}
+
+TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and says who writes") {
+  const OptionList grpo = {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "64"}};
+  CHECK(resolve(grpo).task.reference == Reference::none);
+  CHECK(resolve(grpo).task.rollout == Rollout::generate);
+  CHECK(resolve(grpo).memory.loss == LossKind::tiled);
+  CHECK(resolve(with(grpo, {{"--rollout", "vllm:0.45"}})).task.engine_share == 0.45);
+  CHECK(rollout_option(resolve(with(grpo, {{"--rollout", "vllm:0.45"}}))) == "vllm:0.45");
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "grpo"}}), {"--task grpo", "--prompt N"}));
+  CHECK(says(error(with(grpo, {{"--ref", "precomputed"}})), {"--ref precomputed", "--ref none"}));
+  CHECK(says(error(with(grpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
+  CHECK(says(error(with(grpo, {{"--rollout", "vllm"}})), {"its share of the device", "vllm:0.3"}));
+  CHECK(says(error(with(grpo, {{"--rollout", "vllm:1.5"}})), {"above 0 and below 1"}));
+  CHECK(says(error(with(grpo, {{"--rollout", "served:2"}})), {"takes no argument"}));
+  CHECK(says(error(with(grpo, {{"--rollout", "sglang"}})), {"generate, vllm:SHARE"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--rollout", "served"}}),
+             {"--task sft --rollout served", "use --task grpo"}));
 }

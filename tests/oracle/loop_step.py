@@ -37,6 +37,7 @@ def parse(words):
     parser.add_argument("--optimizer", default="adamw")
     parser.add_argument("--clip-grad", type=float, default=0)
     parser.add_argument("--loss", default="ce")
+    parser.add_argument("--kernels", default="eager")
     parser.add_argument("--output-dtype", default="bf16")
     parser.add_argument("--offload", default="none")
     parser.add_argument("--cp-method", default="allgather")

@@ -213,6 +213,72 @@ def experts():
             yield case(f"golden_{name}_4layers", 4, 2, 8, tp=2, ep=2, recompute=how, **sharded, **unfused, **UNFUSED)
 
 
+# Models by their configurations on the Hub, as Megatron-Bridge makes Megatron-core's options of them.
+ON_THE_HUB = {
+    "mixtral": {"model_type": "mixtral", "hidden_size": 512, "intermediate_size": 1792, "num_hidden_layers": 4,
+                "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2,
+                "vocab_size": 32000, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 1e6,
+                "sliding_window": None, "tie_word_embeddings": False},
+    "qwen3_moe": {"model_type": "qwen3_moe", "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 4,
+                  "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "num_experts": 64,
+                  "num_experts_per_tok": 8, "moe_intermediate_size": 192, "norm_topk_prob": True, "vocab_size": 50257,
+                  "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": False},
+    "mistral": {"model_type": "mistral", "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 4,
+                "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 32000, "max_position_embeddings": 2048,
+                "rms_norm_eps": 1e-5, "rope_theta": 1e4, "sliding_window": 512, "tie_word_embeddings": False},
+}
+
+
+def bridged(hub):
+    """mixtral_bridge.py and mixtral_provider.py, qwen3_moe_bridge.py, mistral_bridge.py of Megatron-Bridge, in the words of
+    `case`."""
+    values = {
+        "num_layers": hub["num_hidden_layers"], "hidden_size": hub["hidden_size"], "ffn_hidden_size": hub["intermediate_size"],
+        "num_attention_heads": hub["num_attention_heads"], "num_query_groups": hub["num_key_value_heads"],
+        "vocab_size": hub["vocab_size"], "max_position_embeddings": hub["max_position_embeddings"],
+        "kv_channels": hub.get("head_dim", hub["hidden_size"] // hub["num_attention_heads"])}
+    if hub.get("sliding_window"):
+        values["window_size"] = (hub["sliding_window"], 0)
+    if experts := hub.get("num_experts", hub.get("num_local_experts")):
+        values |= {"num_moe_experts": experts, "moe_router_topk": hub["num_experts_per_tok"],
+                   "moe_ffn_hidden_size": hub.get("moe_intermediate_size", hub["intermediate_size"]),
+                   "moe_grouped_gemm": True, "moe_token_dispatcher_type": "alltoall", "moe_permute_fusion": True}
+    if hub["model_type"] == "mixtral":
+        values |= {"moe_router_pre_softmax": True, "moe_router_load_balancing_type": "none", "moe_aux_loss_coeff": 0.01}
+    elif hub["model_type"] == "qwen3_moe":
+        values |= {"qk_layernorm": True, "moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 1e-3,
+                   "moe_router_pre_softmax": False}
+    return LLAMA | values
+
+
+MODELS |= {f"hub_{name}_4layers": bridged(hub) for name, hub in ON_THE_HUB.items()}
+
+
+def bridged_experts():
+    sharded = {"last_rank": True} | SEQUENCE | SHARDED
+    for name in ("mixtral", "qwen3_moe"):
+        model = f"hub_{name}_4layers"
+        for impl in (UNFUSED, FLASH):
+            yield case(model, 4, 2, **PLANNED, **impl)
+        yield case(model, 4, 2, 4, ep=4, last_rank=True, **PLANNED, **FLASH)
+        yield case(model, 2, 2, 8, ep=8, last_rank=True, **PLANNED, **FLASH, **SHARDED)
+        yield case(model, 4, 2, 8, tp=2, ep=2, **sharded, **PLANNED, **FLASH)
+        yield case(model, 4, 2, 8, tp=2, ep=4, etp=1, last_rank=True, **SEQUENCE, **PLANNED, **UNFUSED)
+        yield case(model, 4, 2, 8, ep=4, recompute="full:1", last_rank=True, **SHARDED, **PLANNED, **FLASH)
+        for rank in (0, 1):
+            yield case(model, 4, 4, 8, tp=2, pp=2, pp_rank=rank, ep=2, **sharded, **PLANNED, **FLASH)
+
+
+def windows():
+    model = "hub_mistral_4layers"
+    for impl in (FLASH, UNFUSED):
+        for batch in (1, 2):
+            yield case(model, batch, **PLANNED, **impl)
+    yield case(model, 2, seq=512, **PLANNED, **FLASH)
+    yield case(model, 2, 2, 4, tp=2, last_rank=True, **SEQUENCE, **SHARDED, **PLANNED, **FLASH)
+    yield case(model, 2, 2, recompute="full:1", **PLANNED, **FLASH)
+
+
 def in_fp8():
     """Transformer Engine's layers by two of its recipes, one rank, or ranks that see different data."""
     for recipe in ("delayed", "tensorwise"):
@@ -229,10 +295,22 @@ def in_fp8():
                 yield case("larger_llama_4layers", 1, 2, 8, last_rank=True, **fp8, **more)
 
 
+def shared_in_fp8():
+    """The same in ranks that share layers, with and without sequence parallelism."""
+    for recipe in ("delayed", "tensorwise"):
+        for more in ({}, SEQUENCE):
+            shared = PLANNED | {"fp8": recipe, "last_rank": True} | more
+            yield case("golden_4layers", 4, 2, 2, tp=2, **shared, **FLASH)
+            yield case("golden_swiglu_4layers", 4, 2, 8, tp=4, **shared, **SHARDED, **UNFUSED)
+            yield case("larger_llama_4layers", 1, 2, 2, tp=2, **shared, **FLASH)
+            yield case("larger_4layers", 2, 2, 8, tp=4, **shared, **SHARDED, **FLASH)
+            yield case("larger_llama_4layers", 2, 2, 4, tp=2, **shared, **UNFUSED)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
-                  sequences_in_parts(), instances(), fused_losses(), experts(), in_fp8()):
+                  sequences_in_parts(), instances(), fused_losses(), experts(), bridged_experts(), windows(), in_fp8(), shared_in_fp8()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

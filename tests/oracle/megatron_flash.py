@@ -16,25 +16,27 @@ VERSION = "2.7.4"
 
 class FlashAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q, k, v, dropout, scale, causal):
+    def forward(ctx, q, k, v, dropout, scale, causal, window):
         out, lse, state, offset, _ = torch.ops.aten._flash_attention_forward(
-            q, k, v, None, None, q.shape[1], k.shape[1], dropout, causal, False, scale=scale)
+            q, k, v, None, None, q.shape[1], k.shape[1], dropout, causal, False, scale=scale, window_size_left=window[0],
+            window_size_right=window[1])
         ctx.save_for_backward(q, k, v, out, lse, state)
-        ctx.values = dropout, causal, scale
+        ctx.values = dropout, causal, scale, window
         ctx.offset = offset
         return out
 
     @staticmethod
     def backward(ctx, grad):
         q, k, v, out, lse, state = ctx.saved_tensors
-        dropout, causal, scale = ctx.values
+        dropout, causal, scale, window = ctx.values
         grads = torch.ops.aten._flash_attention_backward(
-            grad, q, k, v, out, lse, None, None, q.shape[1], k.shape[1], dropout, causal, state, ctx.offset, scale=scale)
-        return *grads, None, None, None
+            grad, q, k, v, out, lse, None, None, q.shape[1], k.shape[1], dropout, causal, state, ctx.offset, scale=scale,
+            window_size_left=window[0], window_size_right=window[1])
+        return *grads, None, None, None, None
 
 
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, **_):
-    return FlashAttention.apply(q, k, v, dropout_p, softmax_scale, causal)
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), **_):
+    return FlashAttention.apply(q, k, v, dropout_p, softmax_scale, causal, window_size)
 
 
 def forward(q, k, v, dropout_p, softmax_scale, causal, **_):

@@ -17,9 +17,11 @@ NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_w
 NOT_PLANNED = ("bias_dropout_fusion", "masked_softmax_fusion")
 
 
-def model(values):
-    """Megatron-LM's arguments."""
-    return {"model_type": "megatron"} | {NAMES.get(key, key): value for key, value in values.items()}
+def model(name):
+    """Megatron-LM's arguments, or the model's configuration on the Hub."""
+    values = megatron_cases.config_of(name)
+    of_hub = megatron_cases.ON_THE_HUB.get(name.removeprefix("hub_").removesuffix("_4layers"))
+    return of_hub or {"model_type": "megatron"} | {NAMES.get(key, key): value for key, value in values.items()}
 
 
 def replicas(entry):
@@ -80,9 +82,10 @@ def main(output, files):
         cases += [entry | {"case": options(entry["case"])} for entry in found["cases"] if is_planned(entry["case"])]
     # Alike in the planner's words: gradients and gathers that overlap or do not.
     cases = list({json.dumps(entry["case"]): entry for entry in cases}.values())
-    models = {name: model(megatron_cases.config_of(name)) for name in sorted({entry["case"]["model"] for entry in cases})}
+    models = {name: model(name) for name in sorted({entry["case"]["model"] for entry in cases})}
     with open(output, "w") as file:
-        engine = "2.14.0" if any("fp8" in entry["case"] for entry in cases) else "2.11.0"
+        later = any("fp8" in entry["case"] or entry["case"]["model"].startswith("hub_") for entry in cases)
+        engine = "2.14.0" if later else "2.11.0"
         head = {"source": SOURCE.format(engine), "models": models}
         file.write(json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(map(json.dumps, cases)) + "\n]}\n")
 

@@ -48,8 +48,27 @@ def experts():
         yield shape(model, ac="full", lora_targets="q_proj,v_proj", lora_dtype="bf16")
 
 
+def experts_too():
+    """Adapters of experts, too, whose weights are 3-D parameters: PEFT parametrizes each (lora.ParamWrapper)."""
+    alone = {"world": 1, "shard": "none", "lora": 16, "lora_targets": ALL}
+    for model in ("small_mixtral", "mixtral8x7b_2layers", "qwen3_30b_a3b_4layers", "olmoe_1b_7b_4layers",
+                  "qwen15_moe_27b_4layers", "phi35_moe_2layers", "glm45_air_3layers"):
+        for ac in ("none", "full"):
+            yield shape(model, ac=ac) | alone
+            yield shape(model, ac=ac, lora_dtype="bf16") | alone | {"lora": 8}
+        yield shape(model, ac="full", lora_targets=ALL, lora_dtype="bf16")
+    for model, projections in (("mixtral8x7b_2layers", "w1,w2,w3"), ("qwen3_30b_a3b_4layers", "gate_proj,up_proj,down_proj")):
+        yield shape(model, ac="full") | alone | {"lora_targets": projections}
+        yield shape(model, ac="none", batch=1) | alone | {"lora_targets": f"q_proj,v_proj,{projections}"}
+        yield shape(model, ac="full", lora_targets=f"q_proj,k_proj,v_proj,o_proj,{projections}")
+        yield shape(model, shard="ddp", ac="full", lora_targets=ALL)
+        yield quantized(model, ac="full", **(alone | {"lora_dtype": "bf16"}))
+    yield shape("mixtral8x7b_2layers", ac="none") | alone | {"lora_targets": "o_proj,w2"}
+
+
 def cases():
     yield from experts()
+    yield from experts_too()
     for model in MODELS:
         for how in ("nf4", "nf4-double"):
             for ac in ("none", "full"):

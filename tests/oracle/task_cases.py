@@ -94,4 +94,42 @@ def drawn(count=30):
         yield name, " ".join(words)
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn()]
+def online():
+    """Their rows are a prompt and a completion each; 2 of a group."""
+    for name in ("llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "granite", "smollm3", "olmo2"):
+        yield name, f"{TRL} --task grpo --batch 4 --seq 1024 --prompt 256"
+        yield name, f"{TRL} --task grpo --batch 2 --seq 1024 --prompt 512 --ac none"
+    for name in ("llama", "qwen2", "untied"):
+        for more in ("--param-dtype bf16", f"--lora 16 {ALL}", f"--lora 16 {ALL} --ac none", f"{QLORA} {ALL}",
+                     f"--lora 16 {ALL} --ref adapter", "--ref model", "--ref model --param-dtype bf16", "--grad-accum 2",
+                     "--grad-accum 4 --ref model"):
+            yield name, f"{TRL} --task grpo --batch 4 --seq 1024 --prompt 256 {more}"
+        yield name, f"{TRL} --task grpo --batch 8 --seq 2048 --prompt 1024 --param-dtype bf16"
+        yield name, f"{TRL} --task grpo --batch 2 --seq 4096 --prompt 64 --param-dtype bf16"
+
+
+def drawn_online(count=30):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(48)
+    for _ in range(count):
+        name = draw.choice(["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"])
+        seq = draw.choice([256, 512, 768, 1000, 1536, 2048])
+        words = [TRL, "--task grpo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        if draw.random() < 0.45:
+            words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
+            words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+            words += draw.choice([[], ["--ref adapter"]])
+        elif draw.random() < 0.3:
+            words += ["--ref model"]
+        if draw.random() < 0.35:
+            words += ["--ac none"]
+        if draw.random() < 0.3:
+            words += ["--param-dtype bf16"]
+        if draw.random() < 0.2:
+            words += ["--grad-accum 3"]
+        if draw.random() < 0.2:
+            words += ["--optimizer", draw.choice(["sgd", "adafactor", "adamw-foreach"])]
+        yield name, " ".join(words)
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online()]

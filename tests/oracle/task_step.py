@@ -1,6 +1,8 @@
-"""The steps of --task: TRL's own DPOTrainer, RewardTrainer, ORPOTrainer and CPOTrainer (SimPO), with their own defaults."""
+"""The steps of --task: TRL's own DPOTrainer, RewardTrainer, ORPOTrainer, CPOTrainer (SimPO), GRPOTrainer and RLOOTrainer, with
+their own defaults."""
 
 import os
+import sys
 import tempfile
 
 import datasets
@@ -11,6 +13,8 @@ import transformers
 import trl
 
 import adapter_step
+from ac_advisor_dryrun import emulator
+from emulated_peaks import LAUNCHES
 from loop_step import DTYPES
 from loop_trainer import SecondStep, arguments, lora_config, rows_of
 
@@ -33,6 +37,45 @@ def pairs(options):
     if options.task == "reward":
         text = {"chosen": text["prompt"] + text["chosen"], "rejected": text["prompt"] + text["rejected"]}
     return datasets.Dataset.from_list([text] * rows_of(options))
+
+
+def prompts(options):
+    return datasets.Dataset.from_list([{"prompt": "w " * options.prompt}] * rows_of(options))
+
+
+def written_out(trainer):
+    """The trainer, whose completions are all as long as they may be, by no engine: no memory of theirs is counted. Launches of
+    what is done between its steps are counted apart."""
+
+    class Written(trainer):
+        between = [0] * len(LAUNCHES)
+
+        def _prepare_inputs(self, batch):
+            before = emulator.counts()
+            inputs = super()._prepare_inputs(batch)
+            if self.state.global_step == 1:
+                self.between = [n + emulator.counts()[a][0] - before[a][0] for n, a in zip(self.between, LAUNCHES)]
+            return inputs
+
+        def _generate_single_turn(self, prompt_ids, *_, **__):
+            return [[3] * self.max_completion_length] * len(prompt_ids), None
+
+    return Written
+
+
+def online_trainer(model, config, options, folder, more):
+    grpo = options.task == "grpo"
+    kind, arguments_of = (trl.GRPOTrainer, trl.GRPOConfig) if grpo else (trl.RLOOTrainer, trl.RLOOConfig)
+    settings = common(options, folder)
+    del settings["max_length"]
+    beta = {} if options.ref is None else {"beta": 0.0 if options.ref == "none" else 0.04}
+    if options.ref == "model" or (not grpo and options.ref is None and not options.lora):  # it is loaded by name
+        sys.modules[kind.__module__].create_model_from_path = lambda *_, **__: build(
+            config, options, DTYPES[options.param_dtype], False)
+    return written_out(kind)(model, reward_funcs=lambda completions, **_: [float(i % 2) for i, _ in enumerate(completions)],
+                             args=arguments_of(num_generations=2, max_completion_length=options.seq - options.prompt,
+                                               **settings, **beta),
+                             **(more | {"train_dataset": prompts(options)}))
 
 
 def build(config, options, dtype, quantized):
@@ -70,6 +113,8 @@ def make_trainer(model, config, options, folder):
     dtype = DTYPES[options.param_dtype]
     more = {"processing_class": words_tokenizer(), "peft_config": adapters(options), "train_dataset": pairs(options),
             "callbacks": [SecondStep()]}
+    if options.task in ("grpo", "rloo"):
+        return online_trainer(model, config, options, folder, more)
     if options.task == "dpo":
         precomputed = options.ref == "precomputed"
         reference = build(config, options, dtype, False) if options.ref == "model" else None
@@ -96,5 +141,6 @@ def measure_task(config, options):
         trainer = make_trainer(model, config, options, folder)
         trainer.train()
     second = next(c for c in trainer.callback_handler.callbacks if isinstance(c, SecondStep))
+    launches = [n - apart for n, apart in zip(second.launches, getattr(trainer, "between", [0] * len(LAUNCHES)))]
     return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.memory_reserved(),
-            "launches": {"step": second.launches}}
+            "launches": {"step": launches}}

@@ -12,6 +12,8 @@ offload_param, too.
 
 With --cp a sequence's ranks share it by DeepSpeed's Ulysses (ulysses_step.py), as accelerate sets it up.
 
+With --kernels fused Liger 0.8.5 patches the model's classes before it is made.
+
 Of ZeRO 3 the model is made under deepspeed.zero.Init, as transformers makes it, and what that cached is given
 back. Its launches by phase are counted, too: kernels, memsets, copies on the device.
 """
@@ -58,6 +60,7 @@ def cases():
     yield from adapters()
     yield from on_host()
     yield from overlapped()
+    yield from fused()
 
 
 def stage_3():
@@ -154,6 +157,21 @@ def overlapped():
             yield "llama", f"--world 8 {case} --batch 1 --seq 2048 --ac full --grad-accum {accum}"
 
 
+def fused():
+    """Liger's kernels, without its loss."""
+    def case(world, batch, seq, *more):
+        return " ".join([f"--world {world} --shard zero3 --kernels fused --batch {batch} --seq {seq}", *more])
+
+    yield "tiny", case(2, 2, 512, "--ac none")
+    yield "llama", case(2, 1, 2048, "--ac none")
+    yield "llama", case(8, 1, 2048, "--ac full")
+    yield "mistral", case(8, 2, 2048, "--ac none")
+    yield "qwen3", case(8, 2, 2048, "--ac full")
+    yield "untied", case(4, 3, 1000, "--ac full")
+    yield "qwen2", case(8, 2, 2048, "--ac full --grad-accum 2")
+    yield "large", case(8, 1, 2048, "--ac full --lora 16 --lora-dtype fp32 --lora-targets all-linear")
+
+
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
 
 
@@ -212,6 +230,10 @@ def figures_of(model, words):
     options = parse(words)
     config = transformers.AutoConfig.for_model(**MODELS[model])
     config._attn_implementation = "sdpa"
+    if options.kernels == "fused":
+        import liger_kernel.transformers as liger
+
+        getattr(liger, f"apply_liger_kernel_to_{config.model_type}")(fused_linear_cross_entropy=False)
     settings = {"train_micro_batch_size_per_gpu": options.batch, "gradient_accumulation_steps": options.grad_accum,
                 "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
                 "zero_optimization": {"stage": int(options.shard[-1])} | offloading(options)

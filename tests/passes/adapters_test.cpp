@@ -81,6 +81,50 @@ TEST_CASE("PEFT's other methods train what its own layers declare") {
   }
 }
 
+TEST_CASE("LoRA of experts: matrices of each, of twice the rank where two weights are one") {
+  constexpr std::int64_t rank = 8, experts = 8, wide = 32, shared = 48;
+  constexpr std::int64_t attention = rank * (2 * (64 + 64) + 2 * (64 + 32)),
+                         router = rank * (64 + experts),
+                         gate_up = 2 * rank * experts * (64 + 2 * wide),
+                         down = rank * experts * (wide + 64);
+  struct Case {
+    const char *family, *targets;
+    std::int64_t trained;
+  };
+  // PEFT 0.21's get_nb_trainable_parameters of such a model
+  const Case cases[] = {
+      {"mixtral", "all-linear", 4 * (attention + router + gate_up + down)},
+      {"mixtral", "w1,w2,w3", 4 * (gate_up + down)},
+      {"mixtral", "experts.w2,gate", 4 * (router + down)},
+      {"olmoe", "gate_proj,up_proj,down_proj", 4 * (gate_up + down)},
+      {"gpt_oss", "all-linear", 4 * attention},
+      {"qwen2_moe", "all-linear",
+       4 * (attention + rank * (3 * (64 + shared) + 64 + 1))},  // its gate is a linear layer, too
+      {"qwen2_moe", "down_proj", 4 * rank * (64 + shared)},
+  };
+  for (const Case& one : cases) {
+    INFO(one.family, " ", one.targets);
+    model::ModelSpec m = small_model();
+    m.family = one.family;
+    m.moe = model::MoeSpec{.experts = experts, .top_k = 2, .intermediate = wide};
+    if (m.family == "qwen2_moe") {
+      m.moe->shared_intermediate = shared;
+      m.moe->shared_gate = true;
+    }
+    m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+    StepConfig config = adapted();
+    config.adapters.targets = one.targets;
+    const passes::StepProgram step = passes::build_step(m, config);
+    std::int64_t trained = 0;
+    for (const passes::Parameter& p : step.parameters) {
+      if (!p.trained) continue;
+      trained += step.program.value(p.value).shape.numel();
+      CHECK(p.gradient != ir::no_id);
+    }
+    CHECK(trained == one.trained);
+  }
+}
+
 TEST_CASE("a method of PEFT's is named with its number where it needs one") {
   const auto refused = [](const char* adapter) -> std::string {
     try {

@@ -216,6 +216,52 @@ TEST_CASE("tokens that are sent save what came back in deterministic mode, not w
   CHECK(saved_by_layer(c, sent) == alone);
 }
 
+TEST_CASE("a fused permutation saves where rows go, of each token and of each sorted row") {
+  StepConfig c = config();
+  const std::string sent = experts + R"(, "moe_token_dispatcher_type": "alltoall")";
+  const std::int64_t apart = saved_by_layer(c, sent),
+                     fused = saved_by_layer(c, sent + R"(, "moe_permute_fusion": true)");
+  constexpr std::int64_t tokens = s * b, rows = tokens * 2, e = 4;
+  // [tokens, 2 e + 1] and twice [rows] of 4 bytes; apart: [rows] of 8 bytes, a mask [e, tokens].
+  CHECK(fused - apart == 4 * tokens * (2 * e + 1) + 2 * 4 * rows - (8 * rows + e * tokens));
+}
+
+TEST_CASE("a mixture on the Hub is planned by the arguments that Megatron-Bridge makes of it") {
+  StepConfig c = config();
+  const auto planned = [&](const std::string& text) {
+    const Bytes bytes = bytes_of(model::parse_config(text, "config.json", "a mixture"), c);
+    return std::pair{bytes.resident, bytes.at_loss};
+  };
+  const std::string bridged =
+      R"({"model_type": "megatron", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,)"
+      R"( "num_query_groups": 2, "max_position_embeddings": 32, "vocab_size": 512, "swiglu": true,)"
+      R"( "disable_bias_linear": true, "untie_embeddings_and_output_weights": true,)"
+      R"( "normalization": "RMSNorm", "position_embedding_type": "rope", "hidden_dropout": 0,)"
+      R"( "attention_dropout": 0, "num_experts": 4, "moe_router_topk": 2, "moe_grouped_gemm": true,)"
+      R"( "moe_token_dispatcher_type": "alltoall", "moe_permute_fusion": true, )";
+  const std::string hub =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512,)"
+      R"( "num_key_value_heads": 2, "max_position_embeddings": 32, "num_experts_per_tok": 2,)"
+      R"( "tie_word_embeddings": false, )";
+  SUBCASE("mixtral: softmax before the choice, no balancing loss") {
+    CHECK(planned("{" + hub +
+                  R"("model_type": "mixtral", "intermediate_size": 96, "num_local_experts": 4})") ==
+          planned(bridged + R"("ffn_hidden_size": 96, "moe_router_pre_softmax": true,)"
+                            R"( "moe_router_load_balancing_type": "none"})"));
+  }
+  SUBCASE("qwen3_moe: the auxiliary loss, norms of queries and keys") {
+    const std::string qwen =
+        "{" + hub +
+        R"("model_type": "qwen3_moe", "intermediate_size": 128, "head_dim": 32,)"
+        R"( "moe_intermediate_size": 48, "num_experts": 4)";
+    CHECK(planned(qwen + "}") ==
+          planned(bridged + R"("kv_channels": 32, "moe_ffn_hidden_size": 48, "qk_layernorm": true,)"
+                            R"( "moe_aux_loss_coeff": 0.001})"));
+    CHECK_THROWS_WITH_AS(planned(qwen + R"(, "mlp_only_layers": [0]})"),
+                         doctest::Contains("--transformer-impl hf"), UserError);
+  }
+}
+
 TEST_CASE("arguments of experts that are not planned are refused by name") {
   const auto error = [](const std::string& more) -> std::string {
     try {

@@ -19,7 +19,7 @@ StepConfig of_task(Task task, Reference reference = Reference::none) {
   c.runtime.framework = "trl";
   c.task.kind = task;
   c.task.reference = reference;
-  c.memory.loss = task == Task::dpo ? LossKind::tiled : LossKind::ce;
+  c.memory.loss = task == Task::dpo || task == Task::grpo ? LossKind::tiled : LossKind::ce;
   c.memory.hold_output = false;
   return c;
 }
@@ -138,6 +138,37 @@ TEST_CASE("a reward model has a head of one number and nothing as wide as the vo
     if (op.phase < ir::Phase::backward)
       for (ir::ValueId v : p.outputs(op))
         CHECK((p.value(v).shape.rank() == 0 || p.value(v).shape.back() != 512));
+}
+
+TEST_CASE("GRPO's rows are single, its completions alone are scored, and a reference only stays") {
+  for (const Reference reference : {Reference::none, Reference::model}) {
+    StepConfig c = of_task(Task::grpo, reference);
+    c.task.prompt = 24;
+    const passes::StepProgram step = passes::build_step(small_model(), c);
+    const ir::Program& p = step.program;
+    CHECK(p.value(step.model.ids).shape == ir::Shape{pairs, seq});
+    const ir::Op& head = first(p, ir::OpKind::tiled_log_probs, ir::Owner::policy);
+    CHECK(p.value(p.input(head, 0)).shape == ir::Shape{pairs * (seq - 24), 64});
+    const std::int64_t policy = parameter_bytes(step, ir::Owner::policy);
+    CHECK(parameter_bytes(step, ir::Owner::reference) ==
+          (reference == Reference::model ? policy : 0));
+    for (const ir::Op& op : p.ops) CHECK(op.module.owner == ir::Owner::policy);
+  }
+}
+
+TEST_CASE("what writing completions takes is of all rows of a step") {
+  StepConfig c = of_task(Task::grpo);
+  c.task.prompt = 8;
+  c.run.grad_accum = 3;
+  // Two bytes each: keys and values of four blocks of two heads of 16, one of them once more, of
+  // 3 x 2 rows of 32 tokens; 512 logits a row in bf16, in fp32 and as probabilities.
+  CHECK(passes::build_step(small_model(), c).generation_bytes ==
+        6 * 32 * 2 * 16 * 2 * 9 + 6 * 512 * (2 + 4 + 4));
+  c.task.prompt = 31;  // a block of the prompt is wider: three of 160, four of 64
+  CHECK(passes::build_step(small_model(), c).generation_bytes ==
+        6 * 31 * (2 * 4 * 2 * 16 * 2 + (3 * 160 + 4 * 64) * 2));
+  c.task.rollout = Rollout::served;
+  CHECK(passes::build_step(small_model(), c).generation_bytes == 0);
 }
 
 TEST_CASE("ORPO and SimPO save the whole logits in fp32 and make a gradient as large") {

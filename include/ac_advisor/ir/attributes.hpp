@@ -37,14 +37,18 @@ struct Product {           ///< mm, addmm, bmm, baddbmm, grouped_mm
   std::int32_t inner = 0;  ///< K: multiply-adds an output element
   Form form = Form::nt;
   bool saves_input = false;  ///< mm: for backward, whether or not the weight has a gradient
-  double alpha = 1;          ///< baddbmm: what the product is multiplied by
+  /// bmm, baddbmm: its first matrices' rows and columns are both apart in memory, so that cuBLAS is
+  /// given a copy (prepare_batch_matrix_for_cublas).
+  bool copies_first = false;
+  double alpha = 1;  ///< baddbmm: what the product is multiplied by
 };
 struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none
   std::int32_t hidden = 0;
 };
-/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers.
-enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn, efficient };
+/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers;
+/// flash_attn: that package's own function in its place.
+enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn, efficient, flash_attn };
 struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it

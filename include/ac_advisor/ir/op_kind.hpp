@@ -31,6 +31,7 @@ enum class OpKind : std::uint8_t {
   div,
   neg,
   clamp,
+  minimum,
   floor,
   log,
   polar,  ///< angles to pairs of fp32: cos and sin

@@ -85,6 +85,11 @@ enum class Target : std::uint8_t {
   all_reduce,
   reduce_scatter,
   wait,  ///< until a collective's result is there, which it is
+  sdpa_efficient,
+  sdpa_efficient_backward,
+  gemm_4bit,          ///< bitsandbytes' ops: a product with codes that it dequantizes for itself
+  dequantize_scales,  ///< scales that are in 8 bits, in fp32
+  dequantize_4bit,    ///< codes and their scales in fp32, [N, K]
   count_
 };
 

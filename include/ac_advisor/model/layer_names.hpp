@@ -17,6 +17,12 @@ struct LayerNames {
   std::string_view up = "mlp.up_proj";
   std::string_view gate_up = "mlp.gate_up_proj";
   std::string_view down = "mlp.down_proj";
+  /// Of a mixture: the module of the shared expert's layers.
+  std::string_view shared = "mlp.shared_expert";
+  /// By which names PEFT's LoRA adapts experts' stacked weights, and with `gate` their router (peft
+  /// v0.21, utils/transformers_weight_conversion.py, _MOE_TARGET_MODULE_MAPPING: what transformers
+  /// 4 called them); empty: it adapts none.
+  std::string_view expert_gate = {}, expert_up = {}, expert_down = {};
 };
 
 /// transformers 5.23's, by the family's name; of internlm2 and baichuan their own code's.

@@ -40,4 +40,8 @@ struct LayerForms {
 /// The same of what is planned; transformers' where it has none, which validate() refuses.
 [[nodiscard]] LayerForms layer_forms(const ModelSpec& spec, const StepConfig& config);
 
+/// Whether --attn flash is flash-attn's own function (attn_implementation="flash_attention_2"): of
+/// soft-capped scores, for which there is no scaled_dot_product_attention.
+[[nodiscard]] bool caps_in_flash(const ModelSpec& spec, const StepConfig& config);
+
 }  // namespace ac_advisor::model

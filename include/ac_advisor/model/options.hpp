@@ -30,6 +30,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string loss_option(const StepConfig& config);         ///< "chunked:1024"
 [[nodiscard]] const char* autocast_option(const StepConfig& config);     ///< "fp16"
 [[nodiscard]] std::string shard_option(const StepConfig& config);        ///< "hsdp:4"
+[[nodiscard]] std::string rollout_option(const StepConfig& config);      ///< "vllm:0.3"
 [[nodiscard]] std::string compression_option(const StepConfig& config);  ///< "powersgd:2"
 [[nodiscard]] std::string pp_schedule_option(const StepConfig& config);  ///< "interleaved:2"
 [[nodiscard]] std::string pp_layers_text(const StepConfig& config);      ///< "6,6,5", or empty

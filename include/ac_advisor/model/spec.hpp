@@ -84,14 +84,16 @@ struct DeltaNet {
   bool operator==(const DeltaNet&) const = default;
 };
 
-/// What Megatron-core's arguments choose of a mixture of experts.
+/// What Megatron-core's arguments choose of a mixture of experts; of transformers' families those
+/// that Megatron-Bridge gives them.
 struct MegatronExperts {
-  bool sinkhorn = false;     ///< moe_router_load_balancing_type: Sinkhorn's algorithm chooses
-  bool aux_loss = false;     ///< … and the loss that balances loads is computed
-  bool pre_softmax = false;  ///< moe_router_pre_softmax: scores are of all experts
-  bool wide_router = false;  ///< moe_router_dtype fp32
-  bool grouped = false;      ///< moe_grouped_gemm: all experts' products in one call
-  bool all_to_all = false;   ///< moe_token_dispatcher_type; otherwise all-gather
+  bool sinkhorn = false;       ///< moe_router_load_balancing_type: Sinkhorn's algorithm chooses
+  bool aux_loss = false;       ///< … and the loss that balances loads is computed
+  bool pre_softmax = false;    ///< moe_router_pre_softmax: scores are of all experts
+  bool wide_router = false;    ///< moe_router_dtype fp32
+  bool grouped = false;        ///< moe_grouped_gemm: all experts' products in one call
+  bool all_to_all = false;     ///< moe_token_dispatcher_type; otherwise all-gather
+  bool fused_permute = false;  ///< moe_permute_fusion: Transformer Engine's kernels of Triton
   bool operator==(const MegatronExperts&) const = default;
 };
 

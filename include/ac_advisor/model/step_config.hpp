@@ -139,18 +139,25 @@ enum class TransformerImpl : std::uint8_t {
 };
 
 /// What a step trains for. `sft`: the next token. `dpo`, `orpo`, `simpo`: pairs of a chosen and a
-/// rejected answer. `reward`: a score of each, by a head of one number.
-enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward };
-/// What DPO's reference log-probabilities come from: nothing, a second model, the model itself with
-/// its adapters off, or a pass before training.
+/// rejected answer. `reward`: a score of each, by a head of one number. `grpo`: completions that
+/// the model wrote itself, in groups whose rewards are compared.
+enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo };
+/// What DPO's and GRPO's reference log-probabilities come from: nothing, a second model, the model
+/// itself with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
+/// Who writes GRPO's completions: the model itself by transformers' generate, a vLLM engine in the
+/// trainer's own process, or one elsewhere.
+enum class Rollout : std::uint8_t { generate, vllm, served };
 
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
   std::int64_t prompt = 0;  ///< tokens of each row that are the prompt's, which no loss scores
+  Rollout rollout = Rollout::generate;
+  double engine_share = 0;  ///< of the device's memory, which a vLLM beside the trainer takes
 
-  [[nodiscard]] bool pairs() const { return kind != Task::sft; }
+  [[nodiscard]] bool supervised() const { return kind == Task::sft; }
+  [[nodiscard]] bool pairs() const { return kind != Task::sft && kind != Task::grpo; }
   bool operator==(const TaskChoice&) const = default;
 };
 

@@ -54,6 +54,11 @@ struct LinearValues {
   bool input_first = false;  ///< the weight is [in, out]
 };
 
+/// PEFT's adapter of a stack of matrices: A [rank * matrices, in] and B [out, rank * matrices].
+struct LowRankValues {
+  ir::ValueId a = ir::no_id, b = ir::no_id;
+};
+
 /// What one block reads, by the names of transformers' modules; no_id where it has none.
 struct BlockValues {
   ir::ValueId norm1 = ir::no_id, norm2 = ir::no_id;
@@ -73,7 +78,8 @@ struct BlockValues {
   ir::ValueId router_bias = ir::no_id;  ///< and of the experts: [experts, width]
   ir::ValueId experts_gate_up_bias = ir::no_id, experts_down_bias = ir::no_id;
   ir::ValueId score_correction = ir::no_id;
-  ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
+  LowRankValues router_adapter, gate_up_adapter, down_adapter;
+  LinearValues shared_gate;        ///< [1, hidden]; gate, up and down are the shared expert's
   ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
   /// Of a gated delta net, whose qkv and o are as attention's; one a head of values, but for the
   /// convolution's [channels, 1, taps] and the norm's [value_dim].
@@ -206,8 +212,10 @@ struct StepProgram {
   ModelValues model;
   /// Of a task with a reference that runs: its own parameters, or the model's without adapters.
   ModelValues reference;
-  /// Log-probabilities of chosen and rejected answers that the batch carries.
+  /// Log-probabilities of chosen and rejected answers, or of completions, that the batch carries.
   std::array<ir::ValueId, 2> precomputed{ir::no_id, ir::no_id};
+  /// Of completions that the model writes between steps, beside what is resident: an estimate.
+  std::int64_t generation_bytes = 0;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels

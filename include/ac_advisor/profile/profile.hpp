@@ -160,9 +160,12 @@ struct Fit {
   std::int64_t required = 0;  ///< where nothing fits what is allocated stands for what is reserved
   std::int64_t usable = 0;
   std::int64_t context = 0, communication = 0, margin = 0;
+  std::int64_t engine = 0;  ///< --rollout vllm:SHARE: of an inference engine beside the trainer
+  /// --rollout generate: the estimated peak between steps, while completions are written; 0: none
+  std::int64_t generation = 0;
   std::optional<Pressure> pressure;  ///< none: there is room for all that it would reserve
 
-  [[nodiscard]] std::int64_t beside() const { return context + communication + margin; }
+  [[nodiscard]] std::int64_t beside() const { return context + communication + margin + engine; }
   [[nodiscard]] std::int64_t limit() const { return usable - beside(); }  ///< of the allocator
 };
 

@@ -22,6 +22,9 @@ bool without_targets(const ModelSpec& m, const StepConfig& c) {
 std::string quantize_option(const StepConfig& c) {
   return std::string("--quantize ") + to_option(c.adapters.quantize);
 }
+std::string of_experts(const ModelSpec& m, const StepConfig& c) {
+  return given_adapters(c) + " of the experts of " + m.family;
+}
 std::string with_sharding(const ModelSpec&, const StepConfig& c) {
   return given_adapters(c) + " --shard " + shard_option(c);
 }
@@ -36,8 +39,7 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
-     "name them by --lora-targets: endings of its layers' names, or all-linear where it has no "
-     "experts",
+     "name them by --lora-targets: endings of its layers' names, or all-linear",
      without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
@@ -61,12 +63,48 @@ constexpr Exclusion of_adapters[] = {
        return "--lora-targets: \"" + unknown_target(m, c) + "\", where " + m.family + " has " +
               layer_list(m, c);
      }},
-    {"--lora RANK, a mixture of experts, targets beside attention",
-     "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
-     "adapt attention alone: --lora-targets q_proj,k_proj,v_proj,o_proj",
+    {"--lora-targets all-linear, phimoe and llama4",
+     "their routers are linear layers to PEFT, whose adapters of them fail: they return more than "
+     "one tensor",
+     "name layers by --lora-targets, such as q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && m.moe.has_value() && !adapts_attention_alone(m, c);
+       return adapts_layers(c) && c.adapters.targets == "all-linear" && m.moe &&
+              (m.moe->sparse_mixer || m.moe->every_expert);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--lora-targets all-linear for " + m.family;
      }},
+    {"--lora-targets NAMES, one of experts' gate and up without the other",
+     "transformers 5 has them in one tensor, and PEFT asks for both", "name both",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const ExpertTargets t = adapted_experts(m, c);
+       return t.gate != t.up;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--lora-targets " + c.adapters.targets; }},
+    {"--lora-dropout or --dora, adapters of experts or their router",
+     "PEFT has neither of a parameter that no linear layer has", "leave them out, or name others",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted_experts(m, c).any() && (c.adapters.dropout > 0.0 || c.adapters.dora);
+     },
+     of_experts},
+    {"--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
+     "PEFT parametrizes experts' modules in each forward; what that does under these is not "
+     "planned",
+     "use another --shard, --kernels eager, or adapt attention alone: --lora-targets "
+     "q_proj,k_proj,v_proj,o_proj",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted_experts(m, c).any() && (c.layout.zero3() || c.layout.ep > 1 ||
+                                              c.memory.kernels == Kernels::compiled);
+     },
+     of_experts},
+    {"--framework automodel --lora RANK, a mixture of experts, targets beside attention",
+     "NeMo AutoModel's mixtures are modules of its own, whose experts have adapters of its own "
+     "(GroupedExpertsLoRA): not planned yet",
+     "use --framework hf, or adapt attention alone",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.runtime.framework == "automodel" && adapted_experts(m, c).any();
+     },
+     of_experts},
     {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
      "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained_here(c) && m.moe.has_value(); }},

@@ -37,15 +37,31 @@ std::string_view name_of(const model::LayerNames& names, Module leaf) {
       return names.gate_up;
     case Module::down_proj:
       return names.down;
+    case Module::mlp:  // a shared expert's gate, of one output
+      return "mlp.shared_expert_gate";
     default:
       return {};
   }
 }
 
-/// transformers' path of a linear layer of a block.
+bool of_mlp(Module leaf) {
+  return leaf == Module::gate_proj || leaf == Module::up_proj || leaf == Module::gate_up_proj ||
+         leaf == Module::down_proj;
+}
+
+bool has_experts(const model::ModelSpec& spec, std::int16_t block) {
+  const auto i = static_cast<std::size_t>(block);
+  return spec.moe && i < spec.sparse_block.size() && spec.sparse_block[i];
+}
+
+/// transformers' path of a linear layer of a block: an MLP's, or a shared expert's.
 std::string path_of(const model::ModelSpec& spec, ir::ModulePath layer) {
   const model::LayerNames& names = model::layer_names(spec.family);
-  return fmt::format("{}.{}.{}", names.blocks, layer.block, name_of(names, layer.leaf));
+  std::string_view name = name_of(names, layer.leaf);
+  if (!of_mlp(layer.leaf) || !has_experts(spec, layer.block))
+    return fmt::format("{}.{}.{}", names.blocks, layer.block, name);
+  name.remove_prefix(name.rfind('.') + 1);
+  return fmt::format("{}.{}.{}.{}", names.blocks, layer.block, names.shared, name);
 }
 
 std::string_view targets_of(const model::ModelSpec& spec, const StepConfig& config) {
@@ -63,9 +79,37 @@ std::vector<std::string_view> split(std::string_view list) {
   return names;
 }
 
-bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath layer) {
-  const std::string path = path_of(spec, layer);
+bool ends_in(std::string_view path, std::string_view target) {
   return path == target || path.ends_with("." + std::string(target));
+}
+
+bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath layer) {
+  return ends_in(path_of(spec, layer), target);
+}
+
+/// Whether PEFT's LoRA adapts experts' weights by the names that transformers 4 had for them.
+bool converts(const model::ModelSpec& spec, const StepConfig& config) {
+  return config.adapters.rank > 0 && spec.moe &&
+         !model::layer_names(spec.family).expert_down.empty();
+}
+
+constexpr std::string_view router = "gate";
+
+/// Whether such a name is what `target` ends in: it names linear layers no more.
+bool names_expert(const model::ModelSpec& spec, std::string_view target, std::string_view expert) {
+  return !model::layer_names(spec.family).expert_down.empty() && ends_in(target, expert);
+}
+bool names_experts(const model::ModelSpec& spec, std::string_view target) {
+  const model::LayerNames& all = model::layer_names(spec.family);
+  return names_expert(spec, target, router) || names_expert(spec, target, all.expert_gate) ||
+         names_expert(spec, target, all.expert_up) || names_expert(spec, target, all.expert_down);
+}
+
+/// Of a mixture without linear layers in its MLPs all blocks have experts, and no shared one.
+bool has_mlp_layers(const model::ModelSpec& spec) {
+  return !spec.moe || spec.moe->shared_intermediate > 0 ||
+         std::find(spec.sparse_block.begin(), spec.sparse_block.end(), false) !=
+             spec.sparse_block.end();
 }
 
 }  // namespace
@@ -81,12 +125,14 @@ std::vector<Module> linear_layers(const model::ModelSpec& spec) {
     layers = {Module::o_proj, Module::qkv_proj};
   else
     layers = {Module::q_proj, Module::k_proj, Module::v_proj, Module::o_proj};
+  if (!has_mlp_layers(spec)) return layers;
   if (spec.fused_gate_up)
     layers.insert(layers.end(), {Module::gate_up_proj, Module::down_proj});
   else if (spec.plain_mlp)
     layers.insert(layers.end(), {Module::up_proj, Module::down_proj});
   else
     layers.insert(layers.end(), {Module::gate_proj, Module::up_proj, Module::down_proj});
+  if (spec.moe && spec.moe->shared_gate) layers.push_back(Module::mlp);
   return layers;
 }
 
@@ -99,16 +145,33 @@ bool adapts_layers(const StepConfig& config) {
 bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePath layer) {
   if (!adapts_layers(config) || layer.block < 0) return false;
   const std::string_view targets = targets_of(spec, config);
-  if (targets == all_linear) return true;
+  const bool converted = converts(spec, config);
+  if (targets == all_linear) return !converted || !of_mlp(layer.leaf);
   const auto list = split(targets);
-  return std::any_of(list.begin(), list.end(),
-                     [&](std::string_view target) { return names(spec, target, layer); });
+  return std::any_of(list.begin(), list.end(), [&](std::string_view target) {
+    return names(spec, target, layer) && !(converted && names_experts(spec, target));
+  });
+}
+
+ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& config) {
+  if (!converts(spec, config)) return {};
+  const std::string_view targets = targets_of(spec, config);
+  if (targets == all_linear) return {true, true, true, true};
+  const model::LayerNames& all = model::layer_names(spec.family);
+  const auto list = split(targets);
+  const auto named = [&](std::string_view expert) {
+    return std::any_of(list.begin(), list.end(), [&](std::string_view target) {
+      return names_expert(spec, target, expert);
+    });
+  };
+  return {named(router), named(all.expert_gate), named(all.expert_up), named(all.expert_down)};
 }
 
 namespace {
 
-/// A layer's input and output.
-std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Module leaf) {
+/// A layer's input and output, of an MLP of `wide`.
+std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Module leaf,
+                                             std::int64_t wide) {
   const std::int64_t h = spec.hidden, q = spec.heads * spec.head_dim,
                      kv = spec.kv_heads * spec.head_dim;
   switch (leaf) {
@@ -122,11 +185,13 @@ std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Modul
     case Module::o_proj:
       return {q, h};
     case Module::gate_up_proj:
-      return {h, 2 * spec.intermediate};
+      return {h, 2 * wide};
     case Module::down_proj:
-      return {spec.intermediate, h};
+      return {wide, h};
+    case Module::mlp:
+      return {h, 1};
     default:
-      return {h, spec.intermediate};
+      return {h, wide};
   }
 }
 
@@ -136,13 +201,22 @@ std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::M
                                                                   const StepConfig& config,
                                                                   std::int16_t block) {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
-  const bool attention = spec.moe && adapts_attention_alone(spec, config);
+  const bool shared = has_experts(spec, block);
   for (const Module leaf : linear_layers(spec)) {
-    const bool of_mlp = leaf == Module::gate_proj || leaf == Module::up_proj ||
-                        leaf == Module::gate_up_proj || leaf == Module::down_proj;
-    if (adapts(spec, config, {block, leaf}) && !(attention && of_mlp))
-      all.push_back(widths(spec, leaf));
+    if (!adapts(spec, config, {block, leaf})) continue;
+    if (of_mlp(leaf) && shared && spec.moe->shared_intermediate == 0) continue;
+    all.push_back(
+        widths(spec, leaf, shared ? spec.moe->shared_intermediate : spec.intermediate));
   }
+  return all;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::ModelSpec& spec,
+                                                                  const StepConfig& config) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  for (std::int16_t block = 0; block < spec.layers; ++block)
+    for (const auto& both : adapted_widths(spec, config, block))
+      if (std::find(all.begin(), all.end(), both) == all.end()) all.push_back(both);
   return all;
 }
 
@@ -203,24 +277,6 @@ bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module 
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// Of a mixture of experts "all-linear" is attention's layers where no block has an MLP of another
-/// kind: experts and routers are tensors, not linear layers (peft v0.21,
-/// _maybe_include_all_linear_layers; transformers v5.23, modeling_qwen3_moe.py).
-bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
-  // PEFT 0.21's all-linear parametrizes the experts of the families that it converts; of gpt_oss,
-  // whose experts have biases, it adapts attention alone.
-  if (targets_of(spec, config) == all_linear) return spec.moe && spec.moe->biased;
-  const std::vector<Module> layers = linear_layers(spec);
-  return std::none_of(layers.begin(), layers.end(), [&](Module leaf) {
-    if (leaf == Module::q_proj || leaf == Module::k_proj || leaf == Module::v_proj ||
-        leaf == Module::o_proj || leaf == Module::qkv_proj)
-      return false;
-    for (std::int16_t block = 0; block < spec.layers; ++block)
-      if (adapts(spec, config, {block, leaf})) return true;
-    return false;
-  });
-}
-
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return {};
@@ -233,7 +289,7 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
   }
   const std::vector<Module> layers = linear_layers(spec);
   for (const std::string_view target : split(targets)) {
-    bool found = false;
+    bool found = converts(spec, config) && names_experts(spec, target);
     for (std::int16_t block = 0; block < spec.layers && !found; ++block)
       found = std::any_of(layers.begin(), layers.end(), [&](Module leaf) {
         return names(spec, target, {block, leaf});
@@ -249,6 +305,9 @@ std::string layer_list(const model::ModelSpec& spec, const StepConfig& config) {
   std::string text;
   for (const Module leaf : linear_layers(spec))
     text += (text.empty() ? "" : ", ") + std::string(name_of(names, leaf));
+  if (converts(spec, config))
+    text += fmt::format(", {}, {}, {}, {}", router, names.expert_gate, names.expert_up,
+                        names.expert_down);
   return text;
 }
 

@@ -29,9 +29,19 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
                           ir::ModulePath layer);
 /// Inputs and outputs of the layers of a block that get adapters.
 [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
-    const model::ModelSpec& spec, const StepConfig& config, std::int16_t block = 0);
+    const model::ModelSpec& spec, const StepConfig& config, std::int16_t block);
+/// The same of all blocks, each pair once.
+[[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
+    const model::ModelSpec& spec, const StepConfig& config);
 /// Of LoRA's matrices of all layers, whole.
 [[nodiscard]] std::int64_t lora_parameters(const model::ModelSpec& spec, const StepConfig& config);
+/// Which of a mixture's stacked weights PEFT's LoRA adapts (lora.ParamWrapper): the router's
+/// [experts, hidden] and the experts' [experts, out, in], of which gate and up are one.
+struct ExpertTargets {
+  bool router = false, gate = false, up = false, down = false;
+  [[nodiscard]] bool any() const { return router || gate || up || down; }
+};
+[[nodiscard]] ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& config);
 /// Whether linear layers of blocks get adapters at all.
 [[nodiscard]] bool adapts_layers(const StepConfig& config);
 /// (IA)^3: whether this layer's input is scaled, instead of its output.
@@ -39,8 +49,6 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 /// LN tuning: whether these norms have a trained copy.
 [[nodiscard]] bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config,
                                ir::Module leaf);
-/// Whether no layer of a block but attention's gets adapters.
-[[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
 /// The names of these layers, for people: "attn.c_attn, attn.c_proj, …".
 [[nodiscard]] std::string layer_list(const model::ModelSpec& spec, const StepConfig& config);
 /// The first of the targets that names no linear layer of a block; empty: all do.

@@ -125,7 +125,10 @@ bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products
   if (op.kind == ir::OpKind::scaled_mm || op.kind == ir::OpKind::fp8_product || whole)
     return ++products % 2 == 1;
   if (op.kind == ir::OpKind::fp8_amax) return !ir::attributes<ir::Float8>(op).rowwise;
-  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::ring_attention ||
+  // flash_attn._flash_attn_forward is an op of that package's own, which the policy does not know
+  const bool kept_attention = op.kind == ir::OpKind::sdpa &&
+                              ir::attributes<ir::Sdpa>(op).kernel != ir::SdpaKernel::flash_attn;
+  return kept_attention || op.kind == ir::OpKind::ring_attention ||
          op.kind == ir::OpKind::tp_reduce_scatter || exchanges_rows(p, op) ||
          std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
              std::end(attention_ops);

@@ -163,7 +163,7 @@ class BlockCompiler {
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
     options.shared_layers = config_.layout.tp > 1;
-    options.keeps_amax = options.checkpointed && config_.memory.ac == AcMode::selective;
+    options.by_policy = options.checkpointed && config_.memory.ac == AcMode::selective;
     return options;
   }
 

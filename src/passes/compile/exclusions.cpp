@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -159,10 +160,20 @@ constexpr Exclusion of_compiled[] = {
      "scores that are computed op by op are not planned compiled yet",
      "use --attn auto, flash or cudnn, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && (c.run.attention == Attention::eager || m.eager_attention_only);
+       return compiled(c) && (c.run.attention == Attention::eager ||
+                              (m.eager_attention_only && !model::caps_in_flash(m, c)));
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled with eager attention of " + m.family;
+     }},
+    {"--kernels compiled --attn flash of soft-capped scores",
+     "flash-attn's own op within a graph, and what is saved of it, is not planned yet",
+     "use --kernels eager or fused",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && model::caps_in_flash(m, c);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled --attn flash for " + m.family;
      }},
     {"--kernels compiled --compute-dtype fp32 on a GPU",
      "neither flash nor cuDNN's attention takes it, and what then runs is not planned compiled yet",
@@ -170,13 +181,27 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
      }},
-    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
-     "cudnn",
-     "with a mask flash gives way to the memory-efficient kernel, which is not planned compiled",
-     "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
+    {"--compile-unit model, a sliding window within --seq",
+     "what a graph of the model makes of its windows' masks is not planned yet",
+     "use --compile-unit block, or give a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && masked_window(m, c) > 0; },
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && masked_window(m, c) > 0 &&
-              (whole(c) || c.run.attention != Attention::cudnn);
+       return "--compile-unit model, a sliding window of " + std::to_string(masked_window(m, c)) +
+              " tokens, --seq " + std::to_string(c.run.seq);
+     }},
+    {"--kernels compiled --gpu cpu, a sliding window within --seq",
+     "what a CPU runs of a block with a mask is not planned compiled",
+     "use --kernels eager, or give a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && c.device.gpu == "cpu" && masked_window(m, c) > 0;
+     }},
+    {"--kernels compiled --attn flash, a sliding window within a --seq that is no multiple of 8",
+     "the memory-efficient kernel, to which flash gives way with a mask, wants rows of 16 bytes; "
+     "how the mask is padded within a block's graph is not planned yet",
+     "give a --seq that is a multiple of 8, or --attn cudnn (what an H100 runs)",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && masked_window(m, c) > 0 && c.run.attention == Attention::flash &&
+              c.run.seq % 8 != 0;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
@@ -234,14 +259,17 @@ constexpr Exclusion of_compiled[] = {
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
-    {"--kernels compiled --quantize nf4 or nf4-double",
-     "a block with bitsandbytes' 4-bit layers is one full graph, in which a weight is dequantized "
-     "by "
-     "an op of its own; what is saved of it is not planned yet",
-     "use --kernels eager, or --quantize none",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.adapters.four_bit(); },
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
+     "Dynamo finds no full graph: FSDP's weights are parameters without a quantization state, for "
+     "which bitsandbytes makes one anew in each forward (v0.50, nn/modules.py: "
+     "fix_4bit_weight_quant_state_from_module)",
+     "use --shard none, or --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize);
+       return compiled(c) && c.adapters.four_bit() && c.layout.fsdp();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
+              " --shard " + shard_option(c);
      }},
     {"--kernels compiled --quantize int8",
      "Dynamo finds no full graph: it breaks one at every MatMul8bitLt, whose function reads its "

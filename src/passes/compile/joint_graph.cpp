@@ -90,6 +90,12 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {all_reduce, "_c10d_functional.all_reduce.default", no, no, no},
     {reduce_scatter, "_c10d_functional.reduce_scatter_tensor.default", no, no, no},
     {wait, "_c10d_functional.wait_tensor.default", no, no, no},
+    {sdpa_efficient, "aten._scaled_dot_product_efficient_attention.default", no, no, yes},
+    {sdpa_efficient_backward, "aten._scaled_dot_product_efficient_attention_backward.default", no,
+     no, no},
+    {gemm_4bit, "bitsandbytes.gemm_4bit.default", no, no, no},
+    {dequantize_scales, "bitsandbytes.dequantize_blockwise.default", no, no, no},
+    {dequantize_4bit, "bitsandbytes.dequantize_4bit.default", no, no, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -102,8 +108,13 @@ static_assert([] {
 const TargetRow& row(Target target) { return target_table[static_cast<std::size_t>(target)]; }
 
 bool is_attention(Target target) {
-  return target == sdpa_cudnn || target == sdpa_flash || target == sdpa_cudnn_backward ||
-         target == sdpa_flash_backward;
+  return target == sdpa_cudnn || target == sdpa_flash || target == sdpa_efficient ||
+         is_attention_backward(target);
+}
+
+bool is_attention_backward(Target target) {
+  return target == sdpa_cudnn_backward || target == sdpa_flash_backward ||
+         target == sdpa_efficient_backward;
 }
 
 std::int64_t Node::bytes() const {
@@ -135,6 +146,10 @@ std::string name_of(const JointGraph& graph, NodeId n) {
 
 bool is_collective(Target target) {
   return target == all_gather || target == all_reduce || target == reduce_scatter || target == wait;
+}
+
+bool is_of_four_bits(Target target) {
+  return target == gemm_4bit || target == dequantize_scales || target == dequantize_4bit;
 }
 
 bool adds_into(Target target) {

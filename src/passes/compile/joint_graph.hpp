@@ -22,8 +22,11 @@ struct TargetRow {
 [[nodiscard]] const TargetRow& row(Target target);
 /// scaled_dot_product_attention's kernels and their backwards.
 [[nodiscard]] bool is_attention(Target target);
+[[nodiscard]] bool is_attention_backward(Target target);
 /// Of the ranks that share a layer, or the wait for one.
 [[nodiscard]] bool is_collective(Target target);
+/// bitsandbytes' of weights in 4 bits.
+[[nodiscard]] bool is_of_four_bits(Target target);
 /// Its first operand is a buffer that is there, which it writes at places.
 [[nodiscard]] bool adds_into(Target target);
 

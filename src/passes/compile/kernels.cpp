@@ -299,7 +299,8 @@ class Writer {
   /// A node in memory as what reads it sees it: its buffer, or a view of that in its shape. Of a
   /// matrix that is transposed, the matrix: a product's form says the rest.
   std::int32_t operand(NodeId n) {
-    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() <= 3)
+    while (!is_given(n) && ((node(n).target == Target::permute && node(n).shape.rank() <= 3) ||
+                            node(n).target == Target::expand))  // a mask, to each head
       n = node(n).inputs[0];
     const NodeId whole = buffer(n);
     const std::int32_t in = number_[static_cast<std::size_t>(whole)];
@@ -350,8 +351,9 @@ class Writer {
   [[nodiscard]] ir::Product product(const Node& made, std::size_t x) const {
     const bool across = node(made.inputs[x]).target == Target::permute;
     const Node& w = node(made.inputs[x + 1]);
-    const bool twice = w.target == Target::permute && !w.inputs.empty() &&
-                       node(w.inputs[0]).target == Target::permute;
+    const bool twice = w.target == Target::dequantize_4bit ||  // [N, K], not turned
+                       (w.target == Target::permute && !w.inputs.empty() &&
+                        node(w.inputs[0]).target == Target::permute);
     return {static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
                                                                           : twice ? ir::Form::nn
                                                                                   : ir::Form::nt};
@@ -447,6 +449,16 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::gemm_4bit:
+        return emit_four_bit_product(n, std::move(launch));
+      case Target::dequantize_scales:
+      case Target::dequantize_4bit:
+        launch.kind = OpKind::dequantize;
+        launch.attributes =
+            ir::Dequantize{made.target == Target::dequantize_4bit ? 64 : 256, false};
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       case Target::histc:
         launch.kind = OpKind::histc;
         launch.attributes = ir::Histc{static_cast<std::int32_t>(made.shape.back())};
@@ -461,7 +473,7 @@ class Writer {
         for (std::int64_t i = 0; i < 2; ++i) launch.outputs.push_back(output_of(made, i));
         break;
       default: {
-        const bool forward = made.target == Target::sdpa_cudnn || made.target == Target::sdpa_flash;
+        const bool forward = !is_attention_backward(made.target);
         launch.kind = forward ? OpKind::sdpa : OpKind::sdpa_backward;
         launch.attributes = ir::Sdpa{made.number, 0, static_cast<ir::SdpaKernel>(made.index)};
         for (NodeId user : made.users) {
@@ -472,6 +484,51 @@ class Writer {
       }
     }
     out_.launches.push_back(std::move(launch));
+  }
+
+  /// What the op makes for itself: scales in fp32, and with their offset, until it returns; the
+  /// weight until its product.
+  void emit_four_bit_product(NodeId n, CompiledGraph::Launch product) {
+    const Node& made = node(n);
+    const bool nested = made.index > 0, biased = made.number > 0;
+    const std::int64_t inner = node(made.inputs[0]).shape.back();
+    const std::int32_t codes = product.inputs[1], scales = product.inputs[2];
+    const auto launched = [&](OpKind kind, const ir::Attributes& attributes,
+                              std::vector<std::int32_t> in, const ir::Shape& shape, DType dtype) {
+      CompiledGraph::Launch launch = product;
+      launch.kind = kind;
+      launch.attributes = attributes;
+      launch.inputs = std::move(in);
+      launch.outputs = {make({shape, dtype})};
+      out_.launches.push_back(std::move(launch));
+      return out_.launches.back().outputs[0];
+    };
+    std::int32_t widened = scales;
+    std::vector<std::int32_t> held;
+    if (nested) {
+      const ir::Shape blocks = node(made.inputs[2]).shape;
+      const std::int32_t without_offset = launched(OpKind::dequantize, ir::Dequantize{256, false},
+                                                   {scales, product.inputs[3]}, blocks, DType::f32);
+      widened =
+          launched(OpKind::add, ir::Add{}, {without_offset, product.inputs[4]}, blocks, DType::f32);
+      held = {without_offset, widened};
+    }
+    const std::int32_t weight = launched(OpKind::dequantize, ir::Dequantize{64, false},
+                                         {codes, widened}, {made.shape.back(), inner}, made.dtype);
+    number(n, make(n));
+    product.kind = OpKind::mm_quantized;
+    product.attributes =
+        ir::QuantizedProduct{static_cast<std::int32_t>(inner), {64, nested}, biased, false};
+    product.inputs.insert(product.inputs.begin() + 1, weight);
+    product.outputs = {number_[static_cast<std::size_t>(n)]};
+    CompiledGraph::Launch hold = product;
+    out_.launches.push_back(std::move(product));
+    if (held.empty()) return;
+    hold.kind = OpKind::hold;
+    hold.attributes = {};
+    hold.inputs = std::move(held);
+    hold.outputs.clear();
+    out_.launches.push_back(std::move(hold));
   }
 
   /// The nodes of a kernel that `n` needs.

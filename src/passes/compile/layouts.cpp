@@ -94,8 +94,7 @@ class Layouts {
   }
 
   void attend(NodeId call) {
-    const bool asks = !node(call).recomputed || node(call).target == Target::sdpa_cudnn_backward ||
-                      node(call).target == Target::sdpa_flash_backward;
+    const bool asks = !node(call).recomputed || is_attention_backward(node(call).target);
     for (NodeId in : node(call).inputs) {
       const NodeId whole = m_.buffer(in);
       if (decided_[at(whole)]) continue;
@@ -107,13 +106,18 @@ class Layouts {
       }
     }
   }
-  /// What attention returns lies as what it attends with.
+  /// What attention returns lies as what it attends with, of the memory-efficient kernel tokens
+  /// before heads.
   void follow_operand(NodeId output) {
     const Node& call = node(node(output).inputs[0]);
-    const bool backward =
-        call.target == Target::sdpa_cudnn_backward || call.target == Target::sdpa_flash_backward;
+    const bool backward = is_attention_backward(call.target);
     if (node(output).shape.rank() != 4 || node(output).index > 2) return;
     if (!backward && node(output).index > 0) return;
+    if (node(output).target == Target::getitem &&
+        (call.target == Target::sdpa_efficient || call.target == Target::sdpa_efficient_backward)) {
+      swapped_[at(output)] = true;
+      return;
+    }
     const std::size_t operand = backward ? static_cast<std::size_t>(node(output).index) + 1 : 0;
     swapped_[at(output)] = swapped(call.inputs[operand]);
   }

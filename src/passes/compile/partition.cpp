@@ -279,6 +279,7 @@ double estimate_runtime(const JointGraph& graph, const Node& node) {
       return 2.0 * static_cast<double>(node.shape.numel() * shape(1).back());
     case Target::sdpa_cudnn:
     case Target::sdpa_flash:
+    case Target::sdpa_efficient:
       return 2.0 * static_cast<double>(shape(0).numel() * shape(1)[2] +
                                        shape(0).numel() / shape(0).back() * shape(1)[2] *
                                            shape(2).back());

@@ -198,6 +198,8 @@ class Trace {
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
     if (op.kind == OpKind::float8_linear) return set(result, float8_linear(op));
+    if (op.kind == OpKind::mm_quantized) return set(result, four_bit_linear(op));
+    if (within_product(op)) return;
     if (!whole_ && op.kind == OpKind::fill) return;  // a mask's two numbers
     if (op.kind == OpKind::masked_fill)
       return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
@@ -279,6 +281,8 @@ class Trace {
     if (!whole_) {
       const bool masked = p_.inputs(op).size() > 3;
       const Tensor mask = masked ? of(p_.input(op, 3)) : Tensor{};
+      if (attributes.kernel == ir::SdpaKernel::efficient)
+        return tracer_.sdpa_efficient(q, k, v, mask, attributes, op.kept);
       return tracer_.sdpa(q, k, v, masked ? &mask : nullptr, options_.cudnn, attributes, op.kept);
     }
     // transformers' sdpa_attention_forward: with a mask keys and values are repeated.
@@ -310,18 +314,39 @@ class Trace {
     const Tensor x = of(p_.input(op, 0));
     if (op.inputs == 1)  // before ranks gather it, or its gradient
       return p_.value(p_.output(op, 0)).dtype == DType::f8
-                 ? tracer_.float8_input(x, options_.keeps_amax)
+                 ? tracer_.float8_input(x, options_.by_policy)
                  : tracer_.float8_gradient(x);
     const Tensor w = of(p_.input(op, 1));
     const bool gathered = op.inputs > 2;
     const Tensor scale = gathered ? of(p_.input(op, 2)) : Tensor{};
     using Sharing = Tracer::Float8Sharing;
     const Tracer::Float8Layer layer{ir::attributes<ir::Float8>(op).rowwise, op.kept,
-                                    options_.keeps_amax,
+                                    options_.by_policy,
                                     !options_.shared_layers               ? Sharing::none
                                     : ir::split_by_inputs(op.module.leaf) ? Sharing::of_inputs
                                                                           : Sharing::of_outputs};
     return tracer_.float8_linear(x, w, gathered ? &scale : nullptr, layer);
+  }
+
+  /// Of what bitsandbytes' op makes for itself of a weight: whether the op is of that.
+  bool within_product(const Op& op) {
+    const ValueId given = p_.input(op, 0);
+    if (op.kind != OpKind::dequantize && !dequantized_.contains(given)) return false;
+    dequantized_.insert(p_.output(op, 0));
+    return true;
+  }
+
+  Tensor four_bit_linear(const Op& op) {
+    // x, the weight that it makes, codes, scales; of scales in 8 bits theirs and the offset; bias
+    const auto& how = ir::attributes<ir::QuantizedProduct>(op);
+    const Tensor x = of(p_.input(op, 0));
+    Tracer::FourBitWeight weight{of(p_.input(op, 2)), of(p_.input(op, 3))};
+    weight.nests = how.of.nested;
+    weight.by_policy = options_.by_policy;
+    if (weight.nests) weight.nested = of(p_.input(op, 4)), weight.offset = of(p_.input(op, 5));
+    const Tensor bias = how.biased ? of(p_.input(op, op.inputs - 1)) : Tensor{};
+    return tracer_.four_bit_linear(x, weight, how.biased ? &bias : nullptr,
+                                   p_.value(p_.output(op, 0)).shape.back());
   }
 
   Tensor layer_norm(const Op& op) {
@@ -476,6 +501,7 @@ class Trace {
   TracedValues values_{[this](ValueId v) { return of(v); },
                        [this](ValueId v, Tensor t) { set(v, t); }};
   std::vector<std::optional<Tensor>> tensors_;
+  std::set<ValueId> dequantized_;   ///< within a product of bitsandbytes'
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
   std::int64_t draws_ = 0;          ///< random tensors of the block

@@ -13,9 +13,11 @@ struct TraceOptions {
   bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
   bool neighbours = false;    ///< a rotation's halves are every second element
   bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
-  bool keeps_amax = false;      ///< --ac selective: of what is cast to fp8 with one scale
-  bool shared_layers = false;   ///< ranks have parts of them: --tp
-  bool flat_mlp = false;        ///< the second norm and the MLP see a matrix of all tokens
+  /// --ac selective: a policy tags each op, what autograd functions launch too; it has the largest
+  /// magnitude of what is cast to fp8 with one scale.
+  bool by_policy = false;
+  bool shared_layers = false;  ///< ranks have parts of them: --tp
+  bool flat_mlp = false;       ///< the second norm and the MLP see a matrix of all tokens
 };
 
 /// What a model's blocks are traced with.

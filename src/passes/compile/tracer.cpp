@@ -90,6 +90,11 @@ void Tracer::keep_node(NodeId n) {
   graph_.node(n).recomputed = false;
 }
 
+void Tracer::leave_checkpoint(NodeId n) {
+  graph_.node(n).recomputed = false;
+  graph_.node(n).region = -1;
+}
+
 Tensor Tracer::made(NodeId n, bool requires_grad, Rule rule) {
   const auto id = static_cast<std::int32_t>(pending_.size());
   pending_.push_back(-1);
@@ -444,6 +449,53 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
     for (Tensor t : {q, k, v}) {
       parts.push_back(emit(Target::getitem, {backward}, shape(t), dtype(t), index++));
       graph_.node(parts.back()).swapped = node(t.node).swapped;
+    }
+    give(v, parts[2]);
+    give(k, parts[1]);
+    give(q, parts[0]);
+  });
+}
+
+/// attention.cpp (v2.11): scaled_dot_product_attention expands the mask to each head before
+/// _scaled_dot_product_efficient_attention; the generator's state is two numbers on the host.
+Tensor Tracer::sdpa_efficient(Tensor q, Tensor k, Tensor v, Tensor mask, const ir::Sdpa& attributes,
+                              bool keep) {
+  constexpr std::int64_t rows_together = 32;
+  const Shape s = shape(q), heads_of_mask{s[0], s[1], s[2], shape(k)[2]};
+  const auto asked = static_cast<std::int64_t>(attributes.kernel);
+  const double scale = attributes.scale;
+  const NodeId bias = emit(Target::expand, {mask.node}, heads_of_mask, dtype(q));
+  const NodeId all =
+      emit(Target::sdpa_efficient, {q.node, k.node, v.node, bias}, s, dtype(q), asked, scale);
+  graph_.node(all).has_tensor = false;
+  const NodeId y = emit(Target::getitem, {all}, {s[0], s[1], s[2], shape(v)[3]}, dtype(q), 0);
+  graph_.node(y).swapped = true;
+  const std::int64_t rows = (s[2] + rows_together - 1) / rows_together * rows_together;
+  const NodeId log_sum = emit(Target::getitem, {all}, {s[0], s[1], rows}, DType::f32, 1);
+  if (keep)
+    for (NodeId n : {all, y, log_sum}) keep_node(n);
+  const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
+  return made(y, trained, [=, this](NodeId g) {
+    const NodeId backward =
+        emit(Target::sdpa_efficient_backward, {g, q.node, k.node, v.node, y, log_sum, bias}, s,
+             node(y).dtype, asked, scale);
+    graph_.node(backward).has_tensor = false;
+    std::int64_t index = 0;
+    std::vector<NodeId> parts;
+    for (Tensor t : {q, k, v}) {
+      const Shape own = shape(t);
+      Shape wide = own;  // of one head that is expanded to each query's
+      wide.set(1, s[1]);
+      NodeId part = emit(Target::getitem, {backward}, wide, dtype(t), index++);
+      graph_.node(part).swapped = true;
+      if (own != wide) {
+        const Shape apart{own[0], own[1], s[1] / own[1], own[2], own[3]};
+        part = view_node(part, apart);
+        part =
+            emit(Target::sum, {part}, {own[0], own[1], 1, own[2], own[3]}, dtype(t), s[1] / own[1]);
+        part = view_node(part, own);
+      }
+      parts.push_back(part);
     }
     give(v, parts[2]);
     give(k, parts[1]);

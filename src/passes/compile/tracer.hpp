@@ -59,6 +59,8 @@ class Tracer {
   /// `mask`: what is added to the scores; null: none.
   Tensor sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn,
               const ir::Sdpa& attributes, bool keep);
+  Tensor sdpa_efficient(Tensor q, Tensor k, Tensor v, Tensor mask, const ir::Sdpa& attributes,
+                        bool keep);
 
   // Of blocks of other kinds (tracer_layers.cpp).
   Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon);
@@ -118,6 +120,16 @@ class Tracer {
   /// What is free to save where weights are given in fp8; after all placeholders.
   void misplace_parameters(bool checkpointed);
 
+  // bitsandbytes' layers (tracer_four_bits.cpp).
+  /// [N, K] in 4 bits: codes, a scale a block; where those are in 8 bits, theirs and their offset.
+  struct FourBitWeight {
+    Tensor codes, scales, nested{}, offset{};
+    bool nests = false;
+    bool by_policy = false;  ///< TraceOptions::by_policy
+  };
+  Tensor four_bit_linear(Tensor x, const FourBitWeight& weight, const Tensor* bias,
+                         std::int64_t width);
+
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);
   Tensor iota(std::int64_t count);
@@ -153,7 +165,8 @@ class Tracer {
   [[nodiscard]] bool swapped(Target target, const NodeList& inputs, const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
   NodeId emit_new(Target target, NodeList inputs, ir::Shape shape, DType dtype);
-  void keep_node(NodeId n);  ///< --ac selective has it
+  void keep_node(NodeId n);         ///< --ac selective has it
+  void leave_checkpoint(NodeId n);  ///< which does not recompute it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
   void give(Tensor to, NodeId gradient);
   NodeId view_node(NodeId x, ir::Shape shape);

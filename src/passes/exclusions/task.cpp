@@ -10,6 +10,7 @@ namespace {
 using model::ModelSpec;
 
 bool pairs(const StepConfig& c) { return c.task.pairs(); }
+bool other(const StepConfig& c) { return !c.task.supervised(); }
 std::string task(const StepConfig& c) { return std::string("--task ") + to_option(c.task.kind); }
 std::string with(const StepConfig& c, const std::string& option) { return task(c) + " " + option; }
 
@@ -23,48 +24,57 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
-    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3",
+    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3, pairs or --ref model",
      "a sharded reference, and what accelerate and TRL do with a sharded LM head, are not planned "
      "yet",
      "use --shard zero2, the nearest: it holds whole parameters, so it is above such a step",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) && (c.layout.fsdp() || c.layout.zero3());
+       const bool reference = c.task.reference == Reference::model;
+       return (pairs(c) || reference) && (c.layout.fsdp() || c.layout.zero3());
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
+    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+     "what writing a token gathers of shards is not planned yet",
+     "use --rollout vllm:SHARE or served",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.kind == Task::grpo && c.task.rollout == Rollout::generate && c.layout.fsdp();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, "--rollout generate --shard " + shard_option(c));
+     }},
     {"--task other than sft --tp, --pp, --cp, --ep",
-     "layers, sequences or experts that ranks share are not planned in a step of pairs",
-     "leave it out",
+     "layers, sequences or experts that ranks share are not planned in such a step", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
        const Layout& l = c.layout;
-       return pairs(c) && (l.tp > 1 || l.pp > 1 || l.cp > 1 || l.ep > 1);
+       return other(c) && (l.tp > 1 || l.pp > 1 || l.cp > 1 || l.ep > 1);
      },
      in_parts},
     {"--task other than sft --packing DOCS",
-     "TRL 1.16 pads pairs: its padding_free is switched off", "leave --packing out",
-     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.packing > 0; },
+     "TRL 1.16 pads such rows: its padding_free is switched off, or is none", "leave --packing out",
+     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.packing > 0; },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--packing " + std::to_string(c.run.packing));
      }},
-    {"--task other than sft --position-ids", "TRL's collator of pairs gives none",
+    {"--task other than sft --position-ids", "TRL gives none with such rows",
      "leave --position-ids out",
-     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.position_ids; },
+     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.position_ids; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--position-ids"); }},
-    {"--task other than sft --images N", "pairs with images are not planned yet",
+    {"--task other than sft --images N", "rows with images are not planned yet",
      "leave --images out",
-     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.images > 0; },
+     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.images > 0; },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--images " + std::to_string(c.run.images));
      }},
     {"--task other than sft, an imported graph",
      "a captured graph has the forward and loss that it was captured with",
      "give the model's config.json",
-     [](const ModelSpec& m, const StepConfig& c) { return pairs(c) && m.graph != nullptr; },
+     [](const ModelSpec& m, const StepConfig& c) { return other(c) && m.graph != nullptr; },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.name; }},
     {"--task other than sft, a mixture of experts",
      "TRL adds the routers' auxiliary loss, which is not planned", "use --task sft",
-     [](const ModelSpec& m, const StepConfig& c) { return pairs(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) { return other(c) && m.moe.has_value(); },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
-    {"--task other than sft, a model with dropout, or --dropout P",
+    {"--task of pairs, a model with dropout, or --dropout P",
      "TRL switches dropout modules off and leaves what is a function on: not planned yet",
      "use --task sft",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -74,23 +84,23 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.run.dropout > 0 ? with(c, "--dropout") : task(c) + " for " + m.family;
      }},
-    {"--task other than sft --adapter METHOD", "of PEFT's methods LoRA alone is planned in pairs",
-     "use --lora RANK",
+    {"--task other than sft --adapter METHOD",
+     "of PEFT's methods LoRA alone is planned in such a step", "use --lora RANK",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) && c.adapters.of_another_method();
+       return other(c) && c.adapters.of_another_method();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--adapter"); }},
-    {"--task other than sft --dora --lora-dropout P",
+    {"--task of pairs --dora --lora-dropout P",
      "TRL sets the dropout to 0, and DoRA then keeps what it would not without: not planned yet",
      "leave --lora-dropout out",
      [](const ModelSpec&, const StepConfig& c) {
        return pairs(c) && c.adapters.dora && c.adapters.dropout > 0;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--dora --lora-dropout"); }},
-    {"--task dpo --ref model --quantize HOW",
+    {"--task dpo or grpo --ref model --quantize HOW",
      "the reference of a quantized base is that base with its adapters off: a second one is not "
      "planned",
-     "use --ref adapter or precomputed",
+     "use --ref adapter",
      [](const ModelSpec&, const StepConfig& c) {
        return c.task.reference == Reference::model && c.adapters.quantize != Quantization::none;
      },
@@ -108,18 +118,17 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return with(c, std::string("--quantize ") + to_option(c.adapters.quantize));
      }},
     {"--task other than sft --kernels fused or compiled",
-     "Liger's kernels and torch.compile are not planned in a step of pairs yet",
-     "use --kernels eager",
+     "Liger's kernels and torch.compile are not planned in such a step yet", "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) && c.memory.kernels != Kernels::eager;
+       return other(c) && c.memory.kernels != Kernels::eager;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, std::string("--kernels ") + to_option(c.memory.kernels));
      }},
     {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
-     "such a step of pairs is not planned yet", "leave it out",
+     "such a step is not planned yet", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) &&
+       return other(c) &&
               (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||
                (c.memory.offload != Offload::none && c.memory.offload != Offload::activations));
      },
@@ -127,12 +136,12 @@ constexpr Exclusion exclusions_of_tasks[] = {
     {"--task other than sft --output-dtype fp32",
      "accelerate's cast of what the model returns is in the plan already, where it is one",
      "leave --output-dtype out",
-     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.memory.wide_output; },
+     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.memory.wide_output; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--output-dtype fp32"); }},
     {"--task other than sft, ac-trainer", "the trainer runs supervised steps",
      "plan it, or use --task sft",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) && c.runtime.kind == Runtime::ac_trainer;
+       return other(c) && c.runtime.kind == Runtime::ac_trainer;
      },
      [](const ModelSpec&, const StepConfig& c) { return task(c); }},
     {"--prompt N --seq S, N not below S", "no token would be scored", "give a --prompt below --seq",
@@ -143,7 +152,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return "--prompt " + std::to_string(c.task.prompt) + " --seq " + std::to_string(c.run.seq);
      }},
     {"--task other than sft --seq 1", "leaves no next token to score", "give 2 or more",
-     [](const ModelSpec&, const StepConfig& c) { return pairs(c) && c.run.seq < 2; },
+     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.seq < 2; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--seq 1"); }},
 };
 

@@ -232,6 +232,23 @@ ir::ValueId Lowering::flash_varlen(V q, V k, V v, std::int64_t window) {
   return p_.value(y).permuted ? y : heads_last(y);
 }
 
+/// The same of rows that are whole, by flash_attn_func (flash-attn v2.8), which is told of the
+/// window and the cap. That each block asks whether one row is packed (_is_packed_sequence: six
+/// launches over its positions) is not planned.
+ir::ValueId Lowering::flash_of_package(V q, V k, V v, std::int64_t window) {
+  leaf_ = Module::attention_core;
+  q = autocast(q), k = autocast(k), v = autocast(v);
+  const Shape s = shape(q);
+  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), grad(q) || grad(k) || grad(v));
+  p_.value(y).permuted = p_.value(q).permuted;  // empty_like(q)
+  const V lse = out({s[0], s[1], s[2]}, DType::f32, false), state = out({2}, DType::i64, false);
+  emit(OpKind::sdpa, {q, k, v}, {y, lse, state},
+       ir::Sdpa{.scale = spec_.score_scale(),
+                .window = static_cast<std::int32_t>(window),
+                .kernel = ir::SdpaKernel::flash_attn});
+  return p_.value(y).permuted ? y : heads_last(y);
+}
+
 /// By the kernel that is asked for: (B, heads, S, D).
 ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   const Attention asked = config_.run.attention;
@@ -581,8 +598,9 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
-                 : is_varlen() ? flash_varlen(q, k, v, window)
-                               : sdpa(q, k, v, window);
+                 : is_varlen()     ? flash_varlen(q, k, v, window)
+                 : is_of_package() ? flash_of_package(q, k, v, window)
+                                   : sdpa(q, k, v, window);
   V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   if (gate != ir::no_id) merged = gated_output(merged, gate);
   leaf_ = Module::o_proj;

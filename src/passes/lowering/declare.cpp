@@ -70,6 +70,13 @@ void Lowering::quantized(Linear& l, Module leaf) {
   l.offset = state({}, DType::f32);
 }
 
+/// fsdp2's mixed precision gathers all of them in the compute dtype.
+DType Lowering::lora_dtype() const {
+  const bool mixed = config_.layout.gathers() &&
+                     config_.precision.param_dtype != config_.precision.compute_dtype;
+  return mixed ? config_.precision.compute_dtype : config_.adapters.dtype;
+}
+
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
                                              Module leaf) {
   Linear l;
@@ -91,17 +98,11 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
     return l;
   }
   const std::int64_t rank = config_.adapters.rank;
-  const auto adapter = [&](const Shape& shape) {
-    // fsdp2's mixed precision gathers all of them in the compute dtype.
-    const bool mixed = config_.layout.gathers() &&
-                       config_.precision.param_dtype != config_.precision.compute_dtype;
-    return trained(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype, leaf);
-  };
   const bool by_rows = tp_ > 1 && ir::split_by_inputs(leaf);
-  l.lora_a = adapter({by_rows ? rank : part(rank), in});
-  l.lora_b = adapter({out, by_rows ? part(rank) : rank});
+  l.lora_a = trained(Shape{by_rows ? rank : part(rank), in}, lora_dtype(), leaf);
+  l.lora_b = trained(Shape{out, by_rows ? part(rank) : rank}, lora_dtype(), leaf);
   s_.parameters.back().summed = by_rows;
-  if (config_.adapters.dora) l.magnitude = adapter({out});
+  if (config_.adapters.dora) l.magnitude = trained(Shape{out}, lora_dtype(), leaf);
   return l;
 }
 
@@ -196,7 +197,11 @@ void Lowering::declare_block(std::int16_t index) {
   const auto i = static_cast<std::size_t>(index);
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
-    const auto router = [&] { b.router = parameter({moe.experts, h}, Module::router); };
+    const ExpertTargets adapted = adapted_experts(spec_, config_);
+    const auto router = [&] {
+      b.router = parameter({moe.experts, h}, Module::router);
+      if (adapted.router) b.router_adapter = low_rank_of(b.router, 1, Module::router);
+    };
     if (!facts.experts_first) router();
     if (moe.sigmoid_scores) {
       b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
@@ -215,12 +220,14 @@ void Lowering::declare_block(std::int16_t index) {
     if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, both}, Module::experts);
     b.experts_down = weights(h, moe.intermediate);
     if (moe.biased) b.experts_down_bias = parameter({moe.experts, h}, Module::experts);
+    if (adapted.gate) b.gate_up_adapter = low_rank_of(b.experts_gate_up, 2, Module::experts);
+    if (adapted.down) b.down_adapter = low_rank_of(b.experts_down, 1, Module::experts);
     if (facts.experts_first) router();
     if (moe.shared_intermediate > 0) {
       b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
       b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
       b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);
-      if (moe.shared_gate) b.shared_gate = parameter({1, h}, Module::mlp);
+      if (moe.shared_gate) b.shared_gate = linear_parameters(h, 1, false, Module::mlp);
     }
   } else if (spec_.fused_gate_up) {
     b.gate_up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj);

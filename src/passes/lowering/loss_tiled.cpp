@@ -72,9 +72,11 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
     emit(OpKind::compare, {a, b}, {which}, ir::Compare{0.0, how});
     return which;
   };
-  const V largest = chosen(running[6], running[0], ir::Comparison::at_least),
-          first = chosen(running[6], running[5], ir::Comparison::greater);
-  s.likeliest = chosen(largest, first, ir::Comparison::both);
+  if (asked != Logged::entropy) {
+    const V largest = chosen(running[6], running[0], ir::Comparison::at_least),
+            first = chosen(running[6], running[5], ir::Comparison::greater);
+    s.likeliest = chosen(largest, first, ir::Comparison::both);
+  }
   hold({chunk});
   hold({buffer});
   for (const V statistic : running) hold({statistic});
@@ -127,7 +129,7 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
   scored.log_probs = scattered(log_probs, scored.mask);
   if (asked != Logged::nothing) scored.entropy = scattered(of.entropy, scored.mask);
   if (asked == Logged::all) scored.mean_logits = scattered(of.mean_logits, scored.mask);
-  if (asked != Logged::nothing) scored.likeliest = scattered(of.likeliest, scored.mask);
+  if (of.likeliest != ir::no_id) scored.likeliest = scattered(of.likeliest, scored.mask);
   // the model's own, which nothing reads
   const V tokens = unary(OpKind::clamp, whole_sum(scored.mask), ir::Clamp{1.0, most_tokens});
   scored.loss = binary(OpKind::div, unary(OpKind::neg, whole_sum(scored.log_probs)), tokens);
@@ -139,7 +141,7 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
 /// of the targets are the likeliest) comes with them.
 void Lowering::loss_tiled() {
   const std::int64_t tokens = config_.run.batch * (config_.run.seq - 1);
-  const Scored of = fused_head(Logged::entropy);
+  const Scored of = fused_head(Logged::accuracy);
   const V total = whole_sum(unary(OpKind::neg, of.log_probs), true);
   unary(OpKind::clamp, of.loss, ir::Clamp{1.0, most_tokens});  // num_items_in_batch's
   const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(tokens)});

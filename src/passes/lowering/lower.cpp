@@ -2,6 +2,7 @@
 #include <string>
 
 #include "ac_advisor/ir/derivation.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
@@ -164,15 +165,31 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--attn ") + to_option(c.run.attention);
      }},
-    {"--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
-     "transformers computes such scores with eager attention only", "use --attn eager or auto",
+    {"--attn other than eager and, where scores are soft-capped, flash, where they are so, have "
+     "sinks or a bias, or are in fp32",
+     "transformers has no scaled_dot_product_attention for such scores; flash-attn's function "
+     "takes "
+     "a cap, and no sinks or bias",
+     "use --attn eager or auto, of soft-capped scores also flash",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&
-              c.run.attention != Attention::eager;
+              c.run.attention != Attention::eager && !model::caps_in_flash(m, c);
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--attn ") + to_option(c.run.attention) + " for " + m.family;
      }},
+    {"--attn flash of soft-capped scores with --cp, dropout, fp32, --gpu cpu or the trainer",
+     "they are flash-attn's own kernels (flash_attention_2): in bf16 and fp16 on a GPU, without "
+     "dropout (flash_api.cpp: \"Softcapping does not support dropout for now\"); in a ring and in "
+     "the trainer they are not planned",
+     "use --attn eager or auto",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const bool wide = !c.precision.autocast && c.precision.compute_dtype == DType::f32;
+       return model::caps_in_flash(m, c) &&
+              (c.layout.cp > 1 || c.run.dropout > 0.0 || m.attention_dropout > 0.0 || wide ||
+               c.device.gpu == "cpu" || c.runtime.kind == Runtime::ac_trainer);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "--attn flash for " + m.family; }},
     {"--attn other than auto, where attention is always given a mask",
      "no flash kernel takes one, and its own eager attention is not planned yet", "use --attn auto",
      [](const ModelSpec& m, const StepConfig& c) {

@@ -62,6 +62,7 @@ class Lowering : private Emission {
   V trained(const ir::Shape& shape, DType dtype, ir::Module leaf);
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
+  [[nodiscard]] DType lora_dtype() const;
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_delta(Block& b);
@@ -169,6 +170,7 @@ class Lowering : private Emission {
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V flash_varlen(V q, V k, V v, std::int64_t window);
+  V flash_of_package(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask, V sinks);
   V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
@@ -336,6 +338,10 @@ class Lowering : private Emission {
   [[nodiscard]] bool is_varlen() const {
     return is_packed() && config_.run.attention == Attention::flash;
   }
+  /// flash_attention_2 of whole rows: what --attn flash is of soft-capped scores.
+  [[nodiscard]] bool is_of_package() const {
+    return model::caps_in_flash(spec_, config_) && !is_packed();
+  }
   void causal_masks();
 
   // mlp.cpp
@@ -366,6 +372,21 @@ class Lowering : private Emission {
   V clamped_gate(V both);
   V expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases);
   V divided_in_place(V weights, V total);
+
+  // expert_adapters.cpp
+  /// What experts multiply by, and the factors of those that are adapted; all lives as long as the
+  /// wrappers' forward.
+  struct ExpertWeights {
+    V gate_up{}, down{};
+    std::array<V, 2> of_gate_up{ir::no_id, ir::no_id}, of_down{ir::no_id, ir::no_id};
+    std::vector<V> held;
+  };
+  LowRankValues low_rank_of(V weight, std::int64_t fused, ir::Module leaf);
+  std::array<V, 2> delta_factors(V weight, const LowRankValues& l);
+  V folded(V weight, const std::array<V, 2>& factors);
+  V read(V weight, const std::array<V, 2>& factors, std::vector<V>& held);
+  ExpertWeights adapted_weights(const Block& b);
+  V router_weight(const Block& b, std::vector<V>& held);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
@@ -397,7 +418,7 @@ class Lowering : private Emission {
     V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
   /// The figures of a token that a trainer asks for beside its log-probability.
-  enum class Logged : std::uint8_t { nothing, entropy, all };
+  enum class Logged : std::uint8_t { nothing, entropy, accuracy, all };
   Scored fused_head(Logged asked);
   std::vector<V> logits_in_chunks();
   V loss_of_chunk(V logits, V labels);
@@ -428,6 +449,8 @@ class Lowering : private Emission {
 
   // reward.cpp
   void loss_reward();
+  void loss_grpo();
+  [[nodiscard]] std::int64_t generation_bytes() const;
 
   // whole_log_probs.cpp
   V selected_log_probs(V logits, V targets);

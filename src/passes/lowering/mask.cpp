@@ -161,7 +161,7 @@ void Lowering::causal_masks() {
       packed = packed_sequence_check();
     if (chunks && w)
       left_padding_ = make_int(OpKind::fill, {config_.run.batch}, DType::i64, {}, ir::Number{0.0});
-    if (is_varlen()) return ir::no_id;
+    if (is_varlen() || is_of_package()) return ir::no_id;
     if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_, square);
     const bool within = w && *w <= config_.run.seq && sdpa_makes_masks();
     return within || cached || spec_.always_masked || packed != ir::no_id

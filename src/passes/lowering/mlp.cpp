@@ -162,7 +162,8 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::best_experts(V scores) {
 Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
   leaf_ = Module::router;
-  const V logits = linear(flat, {b.router, ir::no_id});
+  std::vector<V> held;
+  const V logits = linear(flat, {router_weight(b, held), ir::no_id});
   const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
   const auto [top, experts] = best_experts(probabilities);
   V weights = top;
@@ -173,6 +174,7 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   }
   if (!moe.wide_weights) weights = cast(weights, dtype(flat));
   hold({probabilities});
+  hold_all(held);
   return {logits, weights, experts, {logits, top, experts}};
 }
 
@@ -313,7 +315,8 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const auto k = static_cast<std::int32_t>(moe.top_k);
   leaf_ = Module::router;
   const V wide = cast(flat, DType::f32);
-  const V logits = linear(wide, {cast(b.router, DType::f32), ir::no_id});
+  std::vector<V> held;
+  const V logits = linear(wide, {cast(router_weight(b, held), DType::f32), ir::no_id});
   const V scores = unary(OpKind::sigmoid, logits);
   const auto plain = [&](const Shape& size, DType type) { return out(size, type, false); };
   const V choice = plain(shape(scores), DType::f32);
@@ -356,6 +359,7 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   weights = unary(OpKind::mul_scalar, weights, ir::Number{moe.scaling});
   hold({wide, scores, of_two, group, of_best, groups, mask, outside, masked});
   hold({denominator});
+  hold_all(held);
   return {logits, weights, experts, {}};
 }
 
@@ -381,6 +385,7 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
                      count = local_experts();
   const bool marked = config_.layout.ep > 1;
   const DType type = dtype(rows_of);
+  ExpertWeights w = adapted_weights(b);
   const V sample_weights = p_.reshape(weights, {rows});
   const V expert_ids = p_.reshape(experts, {rows});
   const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
@@ -420,12 +425,12 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   };
 
   V biases = ir::no_id;
-  const V both = own(expert_product(selected, b.experts_gate_up, b.experts_gate_up_bias, sorted_ids,
-                                    offsets, biases));
+  const V both = own(expert_product(selected, read(w.gate_up, w.of_gate_up, w.held),
+                                    b.experts_gate_up_bias, sorted_ids, offsets, biases));
   const V product = moe.clamped_gate ? clamped_gate(both) : expert_gate(both);
   hold({both});
-  const V expert_out = own(
-      expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids, offsets, biases));
+  const V expert_out = own(expert_product(product, read(w.down, w.of_down, w.held),
+                                          b.experts_down_bias, sorted_ids, offsets, biases));
   hold({product});
   const V column = p_.reshape(weights_sorted, {rows, 1});
   const V weighted = binary(OpKind::mul, expert_out, column);
@@ -449,6 +454,7 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   hold_all(locals);
   hold({order, offsets, narrow_ids, mask});
   hold({biases});
+  hold_all(w.held);
   return y;
 }
 
@@ -481,7 +487,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   hold_all(routed.locals);
   if (shared != ir::no_id) {
     leaf_ = Module::mlp;
-    const V share = unary(OpKind::sigmoid, linear(flat, {b.shared_gate, ir::no_id}));
+    const V share = unary(OpKind::sigmoid, linear(flat, b.shared_gate));
     const V weighted_share = binary(OpKind::mul, share, shared);
     const V own = y;
     y = binary(OpKind::add, own, weighted_share);

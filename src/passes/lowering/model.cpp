@@ -267,7 +267,8 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   phase_ = ir::Phase::forward;
-  labels_ = config_.task.kind == Task::dpo ? scored_labels() : m_.labels;
+  const bool scored = config_.task.kind == Task::dpo || config_.task.kind == Task::grpo;
+  labels_ = scored ? scored_labels() : m_.labels;
   backbone();
   s_.loss = ir::no_id;
   s_.loss_outside = config_.loss_outside();
@@ -354,11 +355,14 @@ void Lowering::loss() {
     case Task::reward:
       loss_reward();
       break;
+    case Task::grpo:
+      loss_grpo();
+      break;
   }
   if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
   end_autocast();
   const bool whole_output =
-      !config_.task.pairs() &&
+      config_.task.supervised() &&
       (config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast);
   if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
   if (whole_output && !model::class_facts(spec_.family).drops_cache)

@@ -32,11 +32,11 @@ ModelValues without_adapters(ModelValues model) {
 
 }  // namespace
 
-/// The collator's masks, the reference's log-probabilities that were computed before training, or
-/// the reference model. Its parameters are never optimized.
+/// The collator's masks, the reference's log-probabilities that were computed before, or the
+/// reference model. Its parameters are never optimized.
 void Lowering::declare_task() {
   const TaskChoice& task = config_.task;
-  if (!task.pairs()) return;
+  if (task.supervised()) return;
   const auto given = [&](const ir::Shape& size, DType type) {
     const V v = p_.make(size, type, Role::input, at(Module::root));
     s_.inputs.push_back(v);
@@ -44,9 +44,19 @@ void Lowering::declare_task() {
   };
   const ir::Shape tokens = shape(m_.ids);
   given(tokens, DType::i64);  // attention_mask
+  const bool grpo = task.kind == Task::grpo;
+  if (grpo) {
+    s_.generation_bytes = generation_bytes();
+    // all that was generated for the step, ids and masks, and what the reference said
+    const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
+                       completion = config_.run.seq - task.prompt;
+    for (int i = 0; i < 2; ++i) given({rows, config_.run.seq}, DType::i64);
+    if (task.reference != Reference::none)
+      s_.precomputed[0] = given({config_.run.batch, completion}, DType::f32);
+  }
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({tokens[0] / 2}, DType::f32);
-  if (task.reference == Reference::adapter) s_.reference = without_adapters(m_);
+  if (task.reference == Reference::adapter && !grpo) s_.reference = without_adapters(m_);
   if (task.reference != Reference::model) return;
   const StepConfig config = of_reference(config_);
   const std::vector<V> inputs = s_.inputs;

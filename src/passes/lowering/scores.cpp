@@ -59,8 +59,9 @@ ir::ValueId Lowering::alibi_core(V q, V k, V v) {
   const Shape s = shape(q);
   const V query = folded(q), key = folded(k), value = folded(v);
   const V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), grad(q) || grad(k));
-  emit(OpKind::baddbmm, {alibi_, query, key}, {scores},
-       ir::Product{static_cast<std::int32_t>(s[3]), ir::Form::nt, false, spec_.attention_scale});
+  ir::Product product{static_cast<std::int32_t>(s[3])};
+  product.alpha = spec_.attention_scale;
+  emit(OpKind::baddbmm, {alibi_, query, key}, {scores}, product);
   const V masked = binary(OpKind::add, scores, full_mask_);
   const V weights =
       dropped(cast(unary(OpKind::softmax, cast(masked, DType::f32)), dtype(q)), dropout_);

@@ -150,7 +150,8 @@ ir::ValueId MegatronLayers::by_token(V mixed, std::int64_t width) {
   return context;
 }
 
-/// FlashAttention takes [B, S, heads, D]; cuDNN's kernel takes and makes [S, B, heads, D].
+/// FlashAttention takes [B, S, heads, D]; cuDNN's kernel takes and makes [S, B, heads, D]. A window
+/// is an argument of both.
 ir::ValueId MegatronLayers::fused_core(const Heads& h) {
   leaf_ = Module::attention_core;
   const bool cudnn = config_.run.attention != Attention::flash;  // auto: cuDNN
@@ -162,10 +163,13 @@ ir::ValueId MegatronLayers::fused_core(const Heads& h) {
                             : by_sequence(h);
   const V mixed = bf16({batch_, n, seq_, d});
   p_.value(mixed).permuted = true;
+  const std::int64_t window =
+      spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(block_)];
   const V log_sums = plain({batch_, n, seq_}, DType::f32), state = plain({2}, DType::i64);
   const V no_debug_mask = p_.on_storage_of(state, {}, DType::i64, false);
   emit(OpKind::sdpa, {given.q, given.k, given.v}, {mixed, log_sums, state, no_debug_mask},
-       ir::Sdpa{spec_.attention_scale, 0, cudnn ? ir::SdpaKernel::cudnn : ir::SdpaKernel::flash});
+       ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window < seq_ ? window : 0),
+                cudnn ? ir::SdpaKernel::cudnn : ir::SdpaKernel::flash});
   return cudnn ? p_.reshape(mixed, {seq_, batch_, n * d}) : by_token(mixed, n * d);
 }
 

@@ -99,15 +99,58 @@ ir::ValueId MegatronLayers::unpermute(V rows, V places, std::int64_t tokens) {
   return node(OpKind::autograd_function, {rows, places}, sum, std::move(g));
 }
 
-/// sort_chunks_by_idxs: what came from each rank, in the order of experts, or back.
-ir::ValueId MegatronLayers::reordered(V x) {
+/// moe_permute_with_probs of Transformer Engine (v2.14, pytorch/permutation.py, mask map): of each
+/// token the rows and the experts that it goes to in 32 bits, which are saved, and one kernel for
+/// rows and weights, as its backward.
+MegatronLayers::Permuted MegatronLayers::permute_fused(V x, V weights, V chosen,
+                                                       std::int64_t rows) {
+  leaf_ = Module::mlp;
+  constexpr std::int64_t block = 1024;
+  const std::int64_t tokens = shape(x)[0], experts = shape(chosen)[1], h = spec_.hidden;
+  const V places = plain({tokens, 2 * experts + 1}, DType::i32),
+          sums = plain({experts, (tokens + block - 1) / block}, DType::i32);
+  emit(OpKind::generated, {chosen}, {places, sums}, ir::Generated{3});
+  const V moved = plain({rows, 1, h}, dtype_), picked = plain({rows, 1, 1}, dtype(weights));
+  emit(OpKind::generated, {x, weights, places}, {moved, picked}, ir::Generated{});
+  CompiledGraph g;  // x, places, gradient
+  g.made = {{{tokens, 1, h}, dtype_, -1}};
+  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
+  g.results = {3, -1};
+  CompiledGraph w;  // weights, places, gradient
+  w.made = {{shape(weights), dtype(weights), -1}};
+  w.launches = {{OpKind::generated, ir::Generated{0}, leaf_, {2, 1}, {3}}};
+  w.results = {3, -1};
+  const V of_weights = node(OpKind::autograd_function, {weights, places}, picked, std::move(w));
+  return {node(OpKind::autograd_function, {x, places}, moved, std::move(g)), of_weights, places};
+}
+
+ir::ValueId MegatronLayers::unpermute_fused(V rows, V places, std::int64_t tokens) {
+  leaf_ = Module::mlp;
+  const V sum = plain({tokens, 1, spec_.hidden}, dtype_);
+  emit(OpKind::generated, {rows, places}, {sum}, ir::Generated{});
+  CompiledGraph g;  // rows, places, gradient
+  g.made = {{shape(rows), dtype_, -1}};
+  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
+  g.results = {3, -1};
+  return node(OpKind::autograd_function, {rows, places}, sum, std::move(g));
+}
+
+/// sort_chunks_by_idxs: what came from each rank, in the order of experts, or back. `places`:
+/// fused, by a row's number in 32 bits.
+ir::ValueId MegatronLayers::reordered(V x, V places) {
   const V y = plain(shape(x), dtype(x));
-  emit(OpKind::clone, {x}, {y});
   CompiledGraph g;
   g.made = {{shape(x), dtype(x), -1}};
-  g.launches = {{OpKind::clone, {}, leaf_, {1}, {2}}};
-  g.results = {2};
-  return node(OpKind::autograd_function, {x}, y, std::move(g));
+  if (places == ir::no_id) {
+    emit(OpKind::clone, {x}, {y});
+    g.launches = {{OpKind::clone, {}, leaf_, {1}, {2}}};
+    g.results = {2};
+    return node(OpKind::autograd_function, {x}, y, std::move(g));
+  }
+  emit(OpKind::generated, {x, places}, {y}, ir::Generated{});
+  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
+  g.results = {3, -1};
+  return node(OpKind::autograd_function, {x, places}, y, std::move(g));
 }
 
 /// MoEAllGatherTokenDispatcher. What comes back is summed over ranks in the weights' dtype.
@@ -151,8 +194,11 @@ ir::ValueId MegatronLayers::by_all_gather(const Block& b, V x, const Routing& ro
 ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& routing) {
   const std::int64_t own = shape(x)[0], sent = own * spec_.moe->top_k,
                      tp = config_.layout.expert_tp();
-  const bool sends = config_.layout.ep > 1, sorts = local_experts() > 1;
-  const Permuted moved = permute(x, routing.weights, routing.chosen, sent, spec_.moe->experts);
+  const bool sends = config_.layout.ep > 1, sorts = local_experts() > 1,
+             fused = spec_.moe->megatron->fused_permute;
+  const Permuted moved =
+      fused ? permute_fused(x, routing.weights, routing.chosen, sent)
+            : permute(x, routing.weights, routing.chosen, sent, spec_.moe->experts);
   V rows = moved.rows, weights = moved.weights;
   if (sends) {
     rows = exchange(OpKind::all_to_all, rows, sent);
@@ -163,14 +209,21 @@ ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& ro
     rows = exchange(OpKind::ep_all_gather, rows, sent * tp);
     weights = exchange(OpKind::ep_all_gather, weights, sent * tp);
   }
+  const auto order = [&](V of) {  // make_chunk_sort_map
+    if (!fused) return ir::no_id;
+    const V places = plain({shape(of)[0]}, DType::i32);
+    emit(OpKind::generated, {}, {places}, ir::Generated{});
+    return places;
+  };
   if (sorts) {
-    rows = reordered(rows);
-    weights = reordered(weights);
+    const V places = order(rows);
+    rows = reordered(rows, places);
+    weights = reordered(weights, places);
   }
   const V made = experts(b, rows, weights);
   leaf_ = Module::mlp;
   V y = made;
-  if (sorts) y = reordered(y);
+  if (sorts) y = reordered(y, order(y));
   if (tp > 1) {
     const DType type = dtype(routing.weights);
     if (type != dtype_) y = cast(y, type);
@@ -179,7 +232,7 @@ ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& ro
   }
   hold({made});
   if (sends) y = exchange(OpKind::all_to_all, y, sent);
-  y = unpermute(y, moved.places, own);
+  y = fused ? unpermute_fused(y, moved.places, own) : unpermute(y, moved.places, own);
   hold({moved.rows, moved.weights, came, came_weights, routing.weights, routing.chosen});
   return y;
 }

@@ -81,7 +81,8 @@ std::string fp8_of_sizes(const ModelSpec& m, const StepConfig& c) {
   return with<fp8_with<tokens_text>>(m, c) + " of hidden_size " + std::to_string(m.hidden) +
          ", intermediate_size " + std::to_string(m.intermediate) + " and " +
          std::to_string(m.heads) + " and " + std::to_string(m.kv_heads) + " heads of " +
-         std::to_string(m.head_dim);
+         std::to_string(m.head_dim) +
+         (c.layout.tp > 1 ? ", in " + std::to_string(c.layout.tp) + " parts" : "");
 }
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
@@ -129,13 +130,30 @@ constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model that is no GPT of its",
      "its layers are planned with LayerNorm or RMSNorm before attention and MLP, of GELU, squared "
      "ReLU or gated SiLU, with learned or rotary positions; experts as Megatron-LM's arguments "
-     "have "
-     "them, latent attention and the rest not yet",
+     "or Megatron-Bridge (mixtral, qwen3_moe) have them, latent attention and the rest not yet",
      "use --transformer-impl hf", [](const ModelSpec& m, const StepConfig&) { return !is_gpt(m); },
      with_model},
-    {"--transformer-impl, a sliding window within --seq", "its masks are not planned yet",
-     "give a --seq below the window, or --transformer-impl hf",
-     [](const ModelSpec& m, const StepConfig& c) { return has_window(m, c); }, with_model},
+    {"--transformer-impl local, a sliding window within --seq",
+     "the masks of Megatron-core's own attention are not planned yet",
+     "use --transformer-impl transformer_engine, or a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return has_window(m, c) && c.run.transformer_impl == TransformerImpl::local;
+     },
+     with_model},
+    {"--transformer-impl --cp N, a sliding window within --seq",
+     "Transformer Engine's ring has no windows (context_parallel.py)",
+     "use --cp 1, or a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) { return has_window(m, c) && c.layout.cp > 1; },
+     with<cp_with<seq_text>>},
+    {"--transformer-impl, a sliding window within --seq, --dropout with cuDNN's attention",
+     "cuDNN's kernel has windows without dropout alone (utils.py, get_attention_backend)",
+     "use --attn flash or eager, or leave --dropout out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const Attention by = c.run.attention;
+       return has_window(m, c) && by != Attention::flash && by != Attention::eager &&
+              (c.run.dropout > 0.0 || m.attention_dropout > 0.0);
+     },
+     with_model},
     {"--transformer-impl --seq N, a model with a table of positions", "its table has no more rows",
      "give a --seq of at most its positions",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -269,11 +287,6 @@ constexpr Exclusion all_exclusions[] = {
               c.precision.fp8 == Fp8Recipe::mx;
      },
      with<fp8_text>},
-    {"--transformer-impl --fp8 --tp",
-     "what ranks that share a layer in FP8 gather and scatter is not planned yet",
-     "use --tp 1, or leave --fp8 out",
-     [](const ModelSpec&, const StepConfig& c) { return c.precision.float8() && c.layout.tp > 1; },
-     with<fp8_with<tp_text>>},
     {"--transformer-impl --fp8, a model with experts",
      "experts in Transformer Engine's FP8 are not planned yet", "leave --fp8 out",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -282,11 +295,12 @@ constexpr Exclusion all_exclusions[] = {
      with<fp8_text>},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
-     "give such sizes, or leave --fp8 out",
+     "give such sizes for each rank, or leave --fp8 out",
      [](const ModelSpec& m, const StepConfig& c) {
-       constexpr std::int64_t size = 16, tokens = 8;
-       const std::int64_t sizes[] = {m.hidden, m.intermediate, m.heads * m.head_dim,
-                                     m.kv_heads * m.head_dim};
+       const std::int64_t size = 16, tokens = 8 * (c.layout.sequence_parallel ? c.layout.tp : 1);
+       const std::int64_t sizes[] = {m.hidden, m.intermediate / c.layout.tp,
+                                     m.heads * m.head_dim / c.layout.tp,
+                                     m.kv_heads * m.head_dim / c.layout.tp};
        const bool odd = std::any_of(std::begin(sizes), std::end(sizes),
                                     [](std::int64_t n) { return n % size != 0; });
        return c.precision.float8() && (odd || c.run.batch * c.run.seq % tokens != 0);
@@ -362,13 +376,6 @@ constexpr Exclusion all_exclusions[] = {
        return m.moe && m.moe->experts % c.layout.ep != 0;
      },
      with<ep_text>},
-    {"--ep N that leaves a rank more than 30 experts",
-     "a node of more inputs and outputs is not planned", "give a greater N that divides them",
-     [](const ModelSpec& m, const StepConfig& c) {
-       constexpr std::int64_t most = 30;
-       return m.moe && m.moe->experts / c.layout.ep > most;
-     },
-     with<ep_text>},
     {"--etp T or --tp T that does not divide the experts' or the shared expert's width",
      "each rank has as much as every other", "give a T that divides it",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -382,12 +389,13 @@ constexpr Exclusion all_exclusions[] = {
        return m.moe && c.layout.tp > 1 && !c.layout.sequence_parallel;
      },
      with<no_sp_text>},
-    {"--transformer-impl local, moe_grouped_gemm",
-     "its own grouped products are CUTLASS's, which are not planned",
+    {"--transformer-impl local, moe_grouped_gemm or moe_permute_fusion",
+     "its own grouped products are CUTLASS's, which are not planned, and fused permutations are "
+     "Transformer Engine's; Megatron-Bridge asks for both",
      "use --transformer-impl transformer_engine",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.run.transformer_impl == TransformerImpl::local && m.moe && m.moe->megatron &&
-              m.moe->megatron->grouped;
+              (m.moe->megatron->grouped || m.moe->megatron->fused_permute);
      },
      with_model},
     {"--transformer-impl, a mixture of experts in fp16", "not planned yet", "use bf16",

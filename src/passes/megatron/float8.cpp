@@ -70,50 +70,72 @@ void MegatronLayers::cast_weight(const LinearValues& l) {
           std::vector<V>{}, ir::Generated{delayed() ? 1 : 3});
 }
 
-MegatronLayers::Normed MegatronLayers::norm_in_fp8(V x, V weight, V bias) {
+/// `turned`: the other way round, too.
+MegatronLayers::Normed MegatronLayers::norm_in_fp8(V x, V weight, V bias, bool turned) {
   Normed n;
   Shape row = shape(x);
   row.set(row.rank() - 1, 1);
   if (bias != ir::no_id) n.mean = plain(row, DType::f32);
   n.scale = plain(row, DType::f32);
-  n.eight = make_eight(shape(x), true);
+  n.eight = make_eight(shape(x), turned);
   std::vector<V> made{n.scale}, read{x, weight};
   if (bias != ir::no_id) made.insert(made.begin(), n.mean), read.push_back(bias);
+  std::vector<V> cast{n.eight.rows};
+  if (turned) cast.push_back(n.eight.columns);
   if (delayed()) {  // into rows, which a kernel turns over
-    made.insert(made.end(), {n.eight.inverse, n.eight.rows, n.eight.columns});
-    p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{2});
+    made.push_back(n.eight.inverse);
+    made.insert(made.end(), cast.begin(), cast.end());
+    p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{turned ? 2 : 1});
     return n;
   }
   // In bf16 with its largest, then cast.
-  made.insert(made.end(), {n.eight.rows, n.eight.columns, n.eight.inverse});
+  cast.push_back(n.eight.inverse);
+  made.insert(made.end(), cast.begin(), cast.end());
   const V wide = plain(shape(x), dtype_);
   made.push_back(wide);
   p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{1});
-  p_.emit(OpKind::generated, phase_, at(leaf_),
-          std::vector<V>{wide, n.eight.rows, n.eight.columns, n.eight.inverse}, std::vector<V>{},
-          ir::Generated{2});
+  cast.insert(cast.begin(), wide);
+  p_.emit(OpKind::generated, phase_, at(leaf_), cast, std::vector<V>{}, ir::Generated{2});
   return n;
 }
 
+/// With a norm by columns, without one by rows. Of sequences in parts 8 bits are gathered, by rows
+/// alone (distributed.py, _all_gather_fp8): the input's, which are saved as this rank's part and
+/// gathered and turned over again in backward, and the output's gradient's.
 ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias,
                                           Module leaf) {
   const Shape s = shape(x);
-  Shape made_shape = s;
-  made_shape.set(s.rank() - 1, l.out);
+  const bool gathers = norm != nullptr && sequence_, scatters = norm == nullptr && sequence_,
+             sums = tp_ > 1 && !sequence_;
+  const Shape whole = gathers ? with(s, 0, s[0] * tp_) : s;
+  const Shape made_shape = with(whole, s.rank() - 1, l.out);
   // Megatron-core's attention.py, set_save_original_input: what attention has saved in any case.
   const bool keeps_input = norm == nullptr && leaf == Module::o_proj && !delayed();
+  const ir::TpGather gather{ir::Joined::tokens, ranks()};
   Normed n;
   leaf_ = norm != nullptr ? norm->leaf : leaf;
   if (norm != nullptr)
-    n = norm_in_fp8(x, norm->weight, norm->bias);
+    n = norm_in_fp8(x, norm->weight, norm->bias, !gathers);
   else
     n.eight = quantized(x, !keeps_input);
   leaf_ = leaf;
+  V rows = n.eight.rows;
+  if (gathers) {
+    rows = plain(whole, DType::f8);
+    emit(OpKind::tp_all_gather, {n.eight.rows}, {rows}, gather);
+  }
   cast_weight(l);
   const V made = plain(made_shape, dtype_);
   const auto inner = [](std::int64_t k) { return static_cast<std::int32_t>(k); };
-  emit(OpKind::fp8_product, {n.eight.rows, l.fp8, n.eight.inverse, l.scales}, {made},
+  emit(OpKind::fp8_product, {rows, l.fp8, n.eight.inverse, l.scales}, {made},
        ir::Product{inner(l.in)});
+  V result = made;
+  if (scatters) {
+    result = plain(with(made_shape, 0, made_shape[0] / tp_), dtype_);
+    emit(OpKind::tp_reduce_scatter, {made}, {result}, ir::TpScatter{ranks()});
+  } else if (norm == nullptr && sums) {
+    emit(OpKind::tp_all_reduce, {made}, {});
+  }
 
   // Given: what has a gradient, then what else is saved, then the output's gradient.
   std::vector<V> given{x, l.weight};
@@ -125,7 +147,8 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
   if (biased) take(bias);
   const std::int32_t norm_weight = norm != nullptr ? take(norm->weight) : -1;
   if (centred) take(norm->bias);
-  std::int32_t columns = keeps_input ? -1 : take(n.eight.columns);
+  std::int32_t columns =
+      keeps_input ? -1 : take(gathers ? n.eight.rows : n.eight.columns);  // gathered: rows as yet
   const std::int32_t inverse = take(keeps_input ? l.scales : n.eight.inverse),
                      weight = take(l.fp8_turned), weight_scale = take(l.scales);
   std::vector<std::int32_t> rows_kept;
@@ -142,27 +165,49 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
                           const ir::Attributes& a, Module of) {
     g.launches.push_back({kind, a, of, std::move(in), std::move(out)});
   };
-  const std::int64_t tokens = s.numel() / s.back();
+  const std::int64_t tokens = whole.numel() / whole.back();
   std::vector<std::int32_t> quantized;
   if (biased) quantized.push_back(make(shape(bias), dtype_));
   const std::int32_t of_bias = biased ? quantized.back() : -1;
   if (delayed()) quantized.push_back(make({1}, DType::f32));
-  const std::int32_t g_rows = make(made_shape, DType::f8),
-                     g_columns = make(turned(made_shape), DType::f8);
-  quantized.insert(quantized.end(), {g_rows, g_columns});
+  std::int32_t g_rows = make(shape(result), DType::f8), g_columns = -1;
+  quantized.push_back(g_rows);
+  if (!scatters) quantized.push_back(g_columns = make(turned(made_shape), DType::f8));
   if (!delayed()) quantized.push_back(make({1}, DType::f32));
   launch(OpKind::generated, {gradient}, quantized, ir::Generated{delayed() ? 1 : 4}, leaf);
-  if (keeps_input) {
-    const std::int32_t rows = make(s, DType::f8);
-    columns = make(turned(s), DType::f8);
-    launch(OpKind::generated, {0}, {rows, columns, make({1}, DType::f32)}, ir::Generated{3}, leaf);
+  if (scatters) {
+    const std::int32_t own = g_rows;
+    g_rows = make(made_shape, DType::f8);
+    g_columns = make(turned(made_shape), DType::f8);
+    launch(OpKind::tp_all_gather, {own}, {g_rows}, gather, leaf);
+    launch(OpKind::generated, {g_rows}, {g_columns}, ir::Generated{}, leaf);
   }
-  const std::int32_t of_input = make(s, dtype_);
-  launch(OpKind::fp8_product, {g_rows, weight, inverse, weight_scale}, {of_input},
+  if (keeps_input) {
+    const std::int32_t again = make(s, DType::f8);
+    columns = make(turned(s), DType::f8);
+    launch(OpKind::generated, {0}, {again, columns, make({1}, DType::f32)}, ir::Generated{3}, leaf);
+  }
+  std::int32_t gathered = -1;
+  if (gathers) {
+    gathered = make(whole, DType::f8);
+    launch(OpKind::tp_all_gather, {columns}, {gathered}, gather, leaf);
+  }
+  const std::int32_t of_whole = make(whole, dtype_);
+  launch(OpKind::fp8_product, {g_rows, weight, inverse, weight_scale}, {of_whole},
          ir::Product{inner(l.out), ir::Form::nn}, leaf);
+  std::int32_t of_input = of_whole;
+  if (gathers) {
+    of_input = make(s, dtype_);
+    launch(OpKind::tp_reduce_scatter, {of_whole}, {of_input}, ir::TpScatter{ranks()}, leaf);
+    columns = make(turned(whole), DType::f8);
+    launch(OpKind::generated, {gathered}, {columns}, ir::Generated{}, leaf);
+  } else if (norm != nullptr && sums) {
+    launch(OpKind::tp_all_reduce, {of_whole}, {}, {}, leaf);
+  }
   const std::int32_t of_weight = make(shape(l.weight), dtype_);
   launch(OpKind::fp8_product, {g_columns, columns, inverse}, {of_weight},
          ir::Product{inner(tokens), ir::Form::tn}, leaf);
+  if (gathers) launch(OpKind::hold, {gathered}, {}, {}, leaf);  // a tensor in both directions
   g.results = {of_input, of_weight};
   if (biased) g.results.push_back(of_bias);
   if (norm != nullptr) {
@@ -177,9 +222,9 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
     for (std::size_t i = 1; i < out.size(); ++i) g.results.push_back(out[i]);
   }
   // The function's frame has its gradient, in both precisions, to its end.
-  launch(OpKind::hold, {gradient, g_rows, g_columns, of_input}, {}, {}, leaf);
+  launch(OpKind::hold, {gradient, g_rows, g_columns, of_whole}, {}, {}, leaf);
   g.results.resize(given.size(), -1);
-  return node(OpKind::compiled_unit, given, made, std::move(g));
+  return node(OpKind::compiled_unit, given, result, std::move(g));
 }
 
 ir::ValueId MegatronLayers::normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias,

@@ -75,7 +75,9 @@ class MegatronLayers : private Emission {
   Permuted permute(V x, V weights, V chosen, std::int64_t rows, std::int64_t experts);
   V unpermute(V rows, V places, std::int64_t tokens);
   V exchange(ir::OpKind kind, V x, std::int64_t rows, bool buffered = false);
-  V reordered(V x);
+  Permuted permute_fused(V x, V weights, V chosen, std::int64_t rows);
+  V unpermute_fused(V rows, V places, std::int64_t tokens);
+  V reordered(V x, V places = ir::no_id);
   V cast(V x, DType type);
 
   // experts.cpp
@@ -123,7 +125,7 @@ class MegatronLayers : private Emission {
   Eight make_eight(ir::Shape s, bool saved);
   Eight quantized(V x, bool saved);
   void cast_weight(const LinearValues& l);
-  Normed norm_in_fp8(V x, V weight, V bias);
+  Normed norm_in_fp8(V x, V weight, V bias, bool turned);
   V linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias, ir::Module leaf);
   V normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias, ir::Module leaf);
 
@@ -154,6 +156,10 @@ class MegatronLayers : private Emission {
     return spec_.plain_mlp ? wide : 2 * wide;
   }
   [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
+  [[nodiscard]] static ir::Shape with(ir::Shape shape, std::size_t dim, std::int64_t size) {
+    shape.set(dim, size);
+    return shape;
+  }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   [[nodiscard]] bool engine() const {
     return config_.run.transformer_impl == TransformerImpl::transformer_engine;

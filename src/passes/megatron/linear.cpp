@@ -13,10 +13,6 @@ using ir::Shape;
 
 namespace {
 
-Shape with(Shape shape, std::int32_t dim, std::int64_t size) {
-  shape.set(static_cast<std::size_t>(dim), size);
-  return shape;
-}
 std::int32_t product(const Shape& shape) {
   return static_cast<std::int32_t>(shape.numel() / shape.back());
 }

@@ -8,14 +8,17 @@ namespace {
 
 bool applies(const StepConfig& config) { return config.optimizer.ema; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  const ir::Program& p = step.program;
   OptimizerOps ops(step);
   OptimizerOps::Values parameters, averages;
-  for (const Parameter& parameter : step.parameters) {
-    parameters.push_back(parameter.stored);
-    averages.push_back(
-        ops.state(ops.shape(parameter.stored), ops.dtype(parameter.stored), parameter.stored));
-  }
+  if (config.run.images == 0)  // of an encoder that does not run too
+    for (const ir::ValueId resident : step.resident)
+      if (p.storage(p.value(resident).storage).module.leaf == ir::Module::vision_tower)
+        parameters.push_back(resident);
+  for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.stored);
+  for (const ir::ValueId stored : parameters)
+    averages.push_back(ops.state(ops.shape(stored), ops.dtype(stored), stored));
   ops.stage({&averages, &parameters}, {}, 2);
 }
 

@@ -22,11 +22,6 @@ constexpr Exclusion table[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard zero3 --loss " + loss_option(c);
      }},
-    {"--shard zero3 --kernels fused", "fused kernels read weights past its linear function",
-     "use --kernels eager, or --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.kernels == Kernels::fused;
-     }},
     {"--shard zero3, run by the trainer", "planned for PyTorch, not run by the trainer",
      "use --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {

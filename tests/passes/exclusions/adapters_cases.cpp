@@ -4,6 +4,14 @@
 namespace ac_advisor::test {
 namespace {
 
+void of_mixtral(model::ModelSpec& m, StepConfig& c, const char* targets) {
+  m.family = "mixtral";
+  m.moe.emplace();
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  c.adapters.rank = 8;
+  c.adapters.targets = targets;
+}
+
 const Case cases[] = {
     {"--lora RANK", [](auto&, StepConfig& c) { c.adapters.rank = -1; }, "--lora -1"},
     {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
@@ -18,13 +26,34 @@ const Case cases[] = {
        c.adapters.targets = "q_proj,proj";  // PEFT's endings are whole parts of a name
      },
      "\"proj\""},
-    {"--lora RANK, a mixture of experts, targets beside attention",
+    {"--lora-targets all-linear, phimoe and llama4",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();
+       m.moe->sparse_mixer = true;
        c.adapters.rank = 8;
-       c.adapters.targets = "q_proj,down_proj";
+       c.adapters.targets = "all-linear";
+     },
+     "they return more than one tensor"},
+    {"--lora-targets NAMES, one of experts' gate and up without the other",
+     [](model::ModelSpec& m, StepConfig& c) { of_mixtral(m, c, "q_proj,w1"); }, "name both"},
+    {"--lora-dropout or --dora, adapters of experts or their router",
+     [](model::ModelSpec& m, StepConfig& c) {
+       of_mixtral(m, c, "w1,w2,w3");
+       c.adapters.dropout = 0.1;
+     },
+     "--lora 8 of the experts of mixtral"},
+    {"--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
+     [](model::ModelSpec& m, StepConfig& c) {
+       of_mixtral(m, c, "all-linear");
+       c.memory.kernels = Kernels::compiled;
      },
      "--lora-targets q_proj,k_proj,v_proj,o_proj"},
+    {"--framework automodel --lora RANK, a mixture of experts, targets beside attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       of_mixtral(m, c, "w2");
+       c.runtime.framework = "automodel";
+     },
+     "GroupedExpertsLoRA"},
     {"--lora RANK, a mixture of experts, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();

@@ -85,13 +85,35 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "use --kernels eager"},
-    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
-     "cudnn",
+    {"--kernels compiled --attn flash of soft-capped scores",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.eager_attention_only = true;
+       m.attention_softcap = 50.0;
+       c.run.attention = Attention::flash;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "flash-attn's own op"},
+    {"--compile-unit model, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.window.assign(static_cast<std::size_t>(m.layers), 4);
+     },
+     "a sliding window of 4 tokens"},
+    {"--kernels compiled --gpu cpu, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        m.window.assign(static_cast<std::size_t>(m.layers), 4);
        c.memory.kernels = Kernels::compiled;
+       c.device.gpu = "cpu";
      },
-     "with a mask flash gives way to the memor"},
+     "what a CPU runs of a block with a mask"},
+    {"--kernels compiled --attn flash, a sliding window within a --seq that is no multiple of 8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.window.assign(static_cast<std::size_t>(m.layers), 4);
+       c.run.attention = Attention::flash;
+       c.run.seq = 1001;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "a multiple of 8"},
     {"--kernels compiled --dropout P",
      [](auto&, StepConfig& c) {
        c.run.dropout = 0.1;
@@ -133,14 +155,16 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "MatMul8bitLt"},
-    {"--kernels compiled --quantize nf4 or nf4-double",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.adapters.quantize = Quantization::nf4;
        c.memory.kernels = Kernels::compiled;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
      },
-     "--kernels compiled --quantize nf4"},
+     "no full graph"},
     {"--kernels compiled --lora, run by the trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

@@ -56,12 +56,21 @@ const Case cases[] = {
        c.run.attention = Attention::flash;
      },
      "use auto or eager"},
-    {"--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
+    {"--attn other than eager and, where scores are soft-capped, flash, where they are so, have "
+     "sinks or a bias, or are in fp32",
      [](model::ModelSpec& m, StepConfig& c) {
        m.eager_attention_only = true;
        c.run.attention = Attention::flash;
      },
      "use --attn eager or auto"},
+    {"--attn flash of soft-capped scores with --cp, dropout, fp32, --gpu cpu or the trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.eager_attention_only = true;
+       m.attention_softcap = 50.0;
+       c.run.attention = Attention::flash;
+       c.run.dropout = 0.1;
+     },
+     "Softcapping does not support dropout"},
     {"--loss other than ce and ce-no-upcast, an LM head whose rows are divided by their length",
      [](model::ModelSpec& m, StepConfig& c) {
        m.normalized_head = true;

@@ -11,12 +11,30 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "latent attention and the rest not yet"},
-    {"--transformer-impl, a sliding window within --seq",
+    {"--transformer-impl local, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
+       c.run.transformer_impl = TransformerImpl::local;
        m.window.assign(static_cast<std::size_t>(m.layers), 2);
      },
-     "its masks"},
+     "Megatron-core's own attention"},
+    {"--transformer-impl --cp N, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.world = c.layout.cp = 2;
+       c.layout.shard = Sharding::ddp;
+       c.precision.reduce_dtype = DType::f32;
+       c.run.attention = Attention::flash;
+       m.window.assign(static_cast<std::size_t>(m.layers), 2);
+     },
+     "no windows"},
+    {"--transformer-impl, a sliding window within --seq, --dropout with cuDNN's attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.dropout = 0.1;
+       m.window.assign(static_cast<std::size_t>(m.layers), 2);
+     },
+     "without dropout"},
     {"--transformer-impl --seq N, a model with a table of positions",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -230,13 +248,6 @@ const Case cases[] = {
        over_experts(c, 3, 3);
      },
      "--ep 3"},
-    {"--ep N that leaves a rank more than 30 experts",
-     [](model::ModelSpec& m, StepConfig& c) {
-       with_experts(m, c);
-       m.moe->experts = 128;
-       over_experts(c, 4, 4);
-     },
-     "--ep 4"},
     {"--etp T or --tp T that does not divide the experts' or the shared expert's width",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
@@ -251,7 +262,7 @@ const Case cases[] = {
        c.layout.sequence_parallel = false;
      },
      "--tp 2 --no-sp"},
-    {"--transformer-impl local, moe_grouped_gemm",
+    {"--transformer-impl local, moe_grouped_gemm or moe_permute_fusion",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
        c.run.transformer_impl = TransformerImpl::local;
@@ -342,13 +353,6 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::rowwise;
      },
      "--fp8 rowwise"},
-    {"--transformer-impl --fp8 --tp",
-     [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
-       c.precision.fp8 = Fp8Recipe::delayed;
-       c.layout.world = c.layout.tp = 2;
-     },
-     "--fp8 delayed --tp 2"},
     {"--transformer-impl --fp8, a model with experts",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);

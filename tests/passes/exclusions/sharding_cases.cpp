@@ -150,12 +150,6 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--shard zero3 --loss lc-ce"},
-    {"--shard zero3 --kernels fused",
-     [](auto&, StepConfig& c) {
-       sharded(c, Sharding::zero3);
-       c.memory.kernels = Kernels::fused;
-     },
-     "past its linear function"},
     {"--shard zero3, run by the trainer",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero3);

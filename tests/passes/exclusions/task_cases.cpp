@@ -12,13 +12,20 @@ void dpo(StepConfig& c) {
 }
 
 const Case cases[] = {
-    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3",
+    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3, pairs or --ref model",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.layout.world = 2;
        c.layout.shard = Sharding::fsdp2;
      },
      "--task dpo --shard fsdp2"},
+    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.task.kind = Task::grpo;
+       c.layout.world = 2;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--task grpo --rollout generate --shard fsdp2"},
     {"--task other than sft --tp, --pp, --cp, --ep",
      [](auto&, StepConfig& c) {
        dpo(c);
@@ -55,7 +62,7 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "--task dpo for llama"},
-    {"--task other than sft, a model with dropout, or --dropout P",
+    {"--task of pairs, a model with dropout, or --dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.run.dropout = 0.1;
@@ -67,7 +74,7 @@ const Case cases[] = {
        c.adapters.method = static_cast<AdapterMethod>(1);
      },
      "--task dpo --adapter"},
-    {"--task other than sft --dora --lora-dropout P",
+    {"--task of pairs --dora --lora-dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;
@@ -75,7 +82,7 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--task dpo --dora --lora-dropout"},
-    {"--task dpo --ref model --quantize HOW",
+    {"--task dpo or grpo --ref model --quantize HOW",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;

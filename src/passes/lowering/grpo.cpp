@@ -1,0 +1,74 @@
+// TRL v1.16, trainer/grpo_trainer.py: GRPOTrainer._compute_loss with the loss "dapo", one iteration
+// of each batch, no reference's term; of which completions each rank has, their rewards and what
+// scored them is not planned (docs/tasks.md).
+#include <algorithm>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+
+/// transformers v5.23, generation/utils.py: of all rows of a step at once, under no_grad. While the
+/// prompt is read, a block's widest tensors (gate, up, their product, four of hidden width); while
+/// tokens are written, keys and values of all of them, one layer's once more (DynamicLayer.update
+/// joins them by cat), and the last logits, in fp32 too and as probabilities.
+std::int64_t Lowering::generation_bytes() const {
+  if (config_.task.rollout != Rollout::generate) return 0;
+  const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
+                     element = ir::size_of(config_.precision.compute_dtype),
+                     token = spec_.kv_heads * spec_.head_dim * element,
+                     prompt = rows * config_.task.prompt, all = rows * config_.run.seq;
+  const std::int64_t reading =
+      prompt * (2 * spec_.layers * token + (3 * spec_.intermediate + 4 * spec_.hidden) * element);
+  const std::int64_t writing =
+      all * token * (2 * spec_.layers + 1) + rows * spec_.vocab * (element + 4 + 4);
+  std::int64_t bytes = std::max(reading, writing);
+  // TRL v1.16, models/utils.py, unwrap_model_for_generation: ZeRO 3's parameters are whole
+  if (config_.layout.zero3()) bytes += model::parameter_count(spec_) * element;
+  return bytes;
+}
+
+void Lowering::loss_grpo() {
+  const std::int64_t rows = config_.run.batch, tokens = config_.run.seq - config_.task.prompt;
+  const Scored of = fused_head(Logged::entropy);
+  hold({hidden_});
+  hold_all({held_of_head_[0], held_of_head_[1]});
+  end_autocast();
+  // log_probs[:, -tokens:], then the only chunk of a cat
+  const auto of_completions = [&](V all) {
+    const V last = p_.on_storage_of(all, {rows, tokens}, dtype(all), false);
+    p_.value(last).requires_grad = grad(all);
+    emit(OpKind::slice, {all}, {last},
+         ir::Slice{static_cast<std::int32_t>(config_.run.seq - 1 - tokens), 1});
+    return unary(OpKind::clone, last);
+  };
+  const V log_probs = of_completions(of.log_probs), entropy = of_completions(of.entropy);
+  const V before = p_.on_storage_of(log_probs, shape(log_probs), dtype(log_probs), false);
+  const V ratio = unary(OpKind::exp_of, binary(OpKind::add, log_probs, before, ir::Add{-1.0}));
+  const V clipped = unary(OpKind::clamp, ratio, ir::Clamp{0.8, 1.2});
+  const V gain = unary(OpKind::mul_scalar, ratio, ir::Number{1.0}),
+          clipped_gain = unary(OpKind::mul_scalar, clipped, ir::Number{1.0});
+  V loss = unary(OpKind::neg, binary(OpKind::minimum, gain, clipped_gain));
+  // a reference's term, exp(r - x) - (r - x) - 1
+  if (config_.task.reference != Reference::none) {
+    const V reference = s_.precomputed[0];
+    const auto behind = [&] { return binary(OpKind::add, reference, log_probs, ir::Add{-1.0}); };
+    const V divergence =
+        unary(OpKind::add_scalar,
+              binary(OpKind::add, unary(OpKind::exp_of, behind()), behind(), ir::Add{-1.0}));
+    loss = binary(OpKind::add, loss, divergence, ir::Add{0.04});
+    hold({divergence});
+  }
+  const V counted = unary(OpKind::mul_scalar, loss, ir::Number{1.0});
+  const V total = out({}, dtype(counted), grad(counted));
+  emit(OpKind::sum, {counted}, {total});
+  s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(rows * tokens)});
+  hold({labels_, of.mask, of.log_probs, of.entropy, of.loss, log_probs, entropy, before, ratio,
+        clipped, gain, clipped_gain, loss});
+  s_.outputs = {of.log_probs};
+}
+
+}  // namespace ac_advisor::passes
