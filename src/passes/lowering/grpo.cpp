@@ -18,7 +18,7 @@ using ir::Phase;
 std::int64_t Lowering::generation_bytes() const {
   if (config_.task.rollout != Rollout::generate) return 0;
   const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                     element = ir::size_of(config_.precision.compute_dtype),
+                     element = size_of(config_.precision.compute_dtype),
                      token = spec_.kv_heads * spec_.head_dim * element,
                      prompt = rows * config_.task.prompt, all = rows * config_.run.seq;
   const std::int64_t reading =
@@ -29,6 +29,46 @@ std::int64_t Lowering::generation_bytes() const {
   // TRL v1.16, models/utils.py, unwrap_model_for_generation: ZeRO 3's parameters are whole
   if (config_.layout.zero3()) bytes += model::parameter_count(spec_) * element;
   return bytes;
+}
+
+/// What compute_loss logs: means of the entropy and of which ratios were clipped, and the least and
+/// the most clipped sequence.
+void Lowering::logged_clipping(V ratio, V entropy) {
+  const ir::Shape each = shape(entropy), row{each[0]}, one{};
+  const auto made = [&](OpKind kind, const ir::Shape& size, DType type,
+                        std::initializer_list<V> from, const ir::Attributes& attributes = {}) {
+    const V x = out(size, type, false);
+    emit(kind, from, {x}, attributes);
+    return x;
+  };
+  const auto flags = [&](V x, ir::Comparison how) {
+    return made(OpKind::compare, shape(x), DType::u8, {x}, ir::Compare{1.0, how});
+  };
+  const auto mean = [&](V x) {
+    const V counted = made(OpKind::mul, each, DType::f32, {x}),
+            total = made(OpKind::sum, one, DType::f32, {counted}),
+            tokens = made(OpKind::cast, one, DType::f32,
+                          {made(OpKind::sum, one, DType::i64, {counted})});
+    made(OpKind::cat, {2}, DType::f32, {total, tokens});
+    made(OpKind::div, one, DType::f32, {total, made(OpKind::clamp, one, DType::f32, {tokens})});
+  };
+  mean(entropy);
+  const V low = flags(ratio, ir::Comparison::less_equal),
+          high = flags(ratio, ir::Comparison::greater);
+  for (int i = 0; i < 5; ++i) flags(entropy, ir::Comparison::greater);  // of advantages, and both
+  const auto wide = [&](V flag) { return made(OpKind::cast, each, DType::f32, {flag}); };
+  for (const V flag : {low, high, low}) mean(wide(flag));
+  for (const V flag : {low, high}) {
+    const V counted = made(OpKind::mul, each, DType::f32, {wide(flag)}),
+            total = made(OpKind::sum, row, DType::f32, {counted}),
+            tokens = made(OpKind::sum, row, DType::i64, {counted}),
+            share = made(OpKind::div, row, DType::f32, {total, tokens});
+    // nanmin: x.isnan().all(), then x[~x.isnan()].min()
+    made(OpKind::sum, one, DType::i64, {flags(share, ir::Comparison::not_equal)});
+    const V valid = flags(flags(share, ir::Comparison::not_equal), ir::Comparison::equal),
+            kept = made(OpKind::index, row, DType::f32, {share, valid});
+    made(OpKind::sum, one, DType::f32, {kept});
+  }
 }
 
 void Lowering::loss_grpo() {
@@ -66,6 +106,7 @@ void Lowering::loss_grpo() {
   const V total = out({}, dtype(counted), grad(counted));
   emit(OpKind::sum, {counted}, {total});
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(rows * tokens)});
+  logged_clipping(ratio, entropy);
   hold({labels_, of.mask, of.log_probs, of.entropy, of.loss, log_probs, entropy, before, ratio,
         clipped, gain, clipped_gain, loss});
   s_.outputs = {of.log_probs};
