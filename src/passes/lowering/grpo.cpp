@@ -11,18 +11,25 @@ using ir::Module;
 using ir::OpKind;
 using ir::Phase;
 
-/// transformers v5.23, generation/utils.py: of all rows of a step at once, under no_grad. While the
-/// prompt is read, a block's widest tensors (gate, up, their product, four of hidden width); while
-/// tokens are written, keys and values of all of them, one layer's once more (DynamicLayer.update
-/// joins them by cat), and the last logits, in fp32 too and as probabilities.
+/// transformers v5.23, generation/utils.py: of all rows of a step at once, under no_grad, in the
+/// parameters' own dtype (TRL unwraps the model, and its autocast with it). While the prompt is
+/// read, keys and values of it and a block's widest tensors: gate, up and their product, or where
+/// fp32 and grouped heads leave PyTorch the math kernel alone three tables of scores; four of
+/// hidden width beside either. While tokens are written, keys and values of all of them, one
+/// layer's once more (DynamicLayer.update joins them by cat), and the last logits, in fp32 too and
+/// as probabilities.
 std::int64_t Lowering::generation_bytes() const {
   if (config_.task.rollout != Rollout::generate) return 0;
-  const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                     element = size_of(config_.precision.compute_dtype),
+  const DType type = config_.precision.param_dtype;
+  const std::int64_t rows = config_.run.batch * config_.run.grad_accum, element = size_of(type),
                      token = spec_.kv_heads * spec_.head_dim * element,
                      prompt = rows * config_.task.prompt, all = rows * config_.run.seq;
+  const bool math = type == DType::f32 && spec_.kv_heads < spec_.heads;
+  const std::int64_t widest =
+      std::max(3 * prompt * spec_.intermediate * element,
+               math ? 3 * prompt * config_.task.prompt * spec_.heads * element : std::int64_t{0});
   const std::int64_t reading =
-      prompt * (2 * spec_.layers * token + (3 * spec_.intermediate + 4 * spec_.hidden) * element);
+      prompt * (2 * spec_.layers * token + 4 * spec_.hidden * element) + widest;
   const std::int64_t writing =
       all * token * (2 * spec_.layers + 1) + rows * spec_.vocab * (element + 4 + 4);
   std::int64_t bytes = std::max(reading, writing);
