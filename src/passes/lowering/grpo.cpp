@@ -18,7 +18,7 @@ using ir::Phase;
 std::int64_t Lowering::generation_bytes() const {
   if (config_.task.rollout != Rollout::generate) return 0;
   const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                     element = ir::size_of(config_.precision.compute_dtype),
+                     element = size_of(config_.precision.compute_dtype),
                      token = spec_.kv_heads * spec_.head_dim * element,
                      prompt = rows * config_.task.prompt, all = rows * config_.run.seq;
   const std::int64_t reading =
