@@ -180,6 +180,7 @@ const std::vector<std::string> not_planned{
     "--tp, a mixture of experts",
     "--kernels compiled --shard zero3",
     "--packing DOCS --tp T or --pp N",
+    "--pp --lora, adapters of experts or their router",
     "--framework torchtitan --kernels compiled, experts",
     "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
