@@ -170,7 +170,8 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "over all other parameters");
   text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
-  if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
+  if (of_trl(s) && s.c.task.kind != Task::grpo)
+    text += fmt::format("max_length: {}\n", s.c.run.seq);
   text += task_arguments(s);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {
@@ -287,7 +288,7 @@ void note_loading(const Setting& s, ExportResult& out) {
         of_trl(s) ? ", which SFTTrainer packs into rows of max_length"
                   : ": data_collator=DataCollatorWithFlattening(return_flash_attn_kwargs=True), a "
                     "dataset of documents"));
-  else
+  else if (s.c.task.kind != Task::grpo)
     out.notes.push_back(
         fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
 }
@@ -305,6 +306,7 @@ void write(const Setting& s, ExportResult& out) {
 constexpr std::string_view says[] = {"task",
                                      "ref",
                                      "prompt",
+                                     "rollout",
                                      "batch",
                                      "seq",
                                      "grad_accum",
