@@ -582,8 +582,13 @@ TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(
       says(error("hf", llama_1b(), with_ac(AcMode::grouped, 4)), {"--ac grouped:4", "--ac full"}));
   CHECK(says(error("hf", llama_1b(), with_ac(AcMode::selective)), {"--ac selective"}));
-  CHECK(says(error("hf", llama_1b(), eight_ranks(Sharding::zero2)),
-             {"--shard zero2", "export to deepspeed"}));
+  StepConfig staged = eight_ranks(Sharding::zero2);
+  staged.precision.param_dtype = DType::bf16;
+  CHECK(says(exported("hf", llama_1b(), staged),
+             {"bf16: true", "mixed_precision: 'bf16'", "distributed_type: DEEPSPEED",
+              "zero_stage: 2", "offload_optimizer_device: none"}));
+  staged.layout.overlap_comm = true;
+  CHECK(says(error("hf", llama_1b(), staged), {"--overlap-comm", "deepspeed_config_file"}));
   StepConfig c = eight_ranks(Sharding::fsdp2);
   c.precision.reduce_dtype = DType::f32;
   CHECK(says(error("hf", llama_1b(), c), {"--reduce-dtype fp32", "--reduce-dtype bf16"}));
