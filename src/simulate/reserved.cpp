@@ -53,8 +53,8 @@ bool runs_cublas(const ir::Op& op) {
 }
 
 /// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's, and so
-/// is the router: Megatron-core 0.16 looks for Transformer Engine's get_workspace, which 2.11 has no
-/// more (extensions/transformer_engine.py, te_general_gemm).
+/// is the router: Megatron-core 0.16 looks for Transformer Engine's get_workspace, which 2.11 has
+/// no more (extensions/transformer_engine.py, te_general_gemm).
 bool of_engine(const ir::Op& op) {
   return (op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm ||
           op.kind == ir::OpKind::fp8_product) &&
