@@ -115,7 +115,8 @@ void check_all(const Setting& s) {
     s.refuse("--offload parameters",
              "FSDP2's CPUOffloadPolicy has no key that is known here; export to torchtitan, "
              "torchtune or hf, or drop --offload");
-  const bool by_deepspeed = s.target.name == deepspeed.name && s.c.layout.zero();
+  const bool by_deepspeed =
+      (s.target.name == deepspeed.name || s.target.name == hf.name) && s.c.layout.zero();
   if ((s.c.memory.offload == Offload::optimizer && !by_deepspeed) ||
       s.c.memory.offload == Offload::gradients)
     s.refuse(std::string("--offload ") + to_option(s.c.memory.offload),

@@ -155,14 +155,20 @@ const char* mixed(const Setting& s) {
   return s.c.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
 }
 
+/// Under DeepSpeed bf16 is its own switch, of a model that is cast whole beside fp32 masters.
+bool mixes(const Setting& s) {
+  const Precision& p = s.c.precision;
+  return p.param_dtype != p.compute_dtype || p.autocast ||
+         (s.c.layout.zero() && p.compute_dtype != DType::f32);
+}
+
 std::string training_arguments(const Setting& s, ExportResult& out) {
   // A collator that flattens its batch is given documents, SFTTrainer packs them into rows.
   const bool flattened = s.c.run.packing > 0 && !of_trl(s);
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\n{}: {}\n{}{}",
       flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
-      s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
-      checkpointing(s, out), liger(s));
+      mixes(s), checkpointing(s, out), liger(s));
   if (s.c.optimizer.kind == Optimizer::muon)
     out.notes.emplace_back(
         "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
@@ -170,7 +176,8 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "over all other parameters");
   text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
-  if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
+  if (of_trl(s) && s.c.task.kind != Task::grpo)
+    text += fmt::format("max_length: {}\n", s.c.run.seq);
   text += task_arguments(s);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {
@@ -179,7 +186,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
                "transformers.Trainer has none; use --framework trl, whose SFTConfig has");
     text += "activation_offloading: true\n";
   }
-  if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
+  if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync && !s.c.layout.zero())
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;
 }
@@ -225,11 +232,30 @@ std::string fsdp(const Setting& s) {
   return text;
 }
 
+/// accelerate v1.15, utils/dataclasses.py, DeepSpeedPlugin: DeepSpeed's defaults beside the stage.
+std::string deepspeed_plugin(const Setting& s) {
+  const int stage = s.c.layout.zero3() ? 3 : s.c.layout.shard == Sharding::zero2 ? 2 : 1;
+  if (s.c.layout.overlap_comm)
+    s.refuse("--overlap-comm",
+             "accelerate's deepspeed_config has no key of it; name a DeepSpeed file by "
+             "deepspeed_config_file, or drop --overlap-comm");
+  const bool parameters = s.c.memory.offload == Offload::parameters;
+  return fmt::format(
+      "deepspeed_config:\n  zero_stage: {}\n  gradient_accumulation_steps: {}\n"
+      "  gradient_clipping: {}\n  offload_optimizer_device: {}\n  offload_param_device: {}\n"
+      "  zero3_init_flag: {}\n",
+      stage, s.c.run.grad_accum, decimal(s.c.optimizer.clip_grad),
+      parameters || s.c.memory.offload == Offload::optimizer ? "cpu" : "none",
+      parameters ? "cpu" : "none", stage == 3);
+}
+
 std::string accelerate(const Setting& s) {
   std::string text = fmt::format(
       "compute_environment: LOCAL_MACHINE\nnum_processes: {}\n"
       "mixed_precision: '{}'\n",
-      s.c.layout.world, s.c.precision.param_dtype != s.c.precision.compute_dtype ? mixed(s) : "no");
+      s.c.layout.world,
+      s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.layout.zero() ? mixed(s)
+                                                                                    : "no");
   switch (s.c.layout.shard) {
     case Sharding::none:
       return text + "distributed_type: 'NO'\n";
@@ -239,10 +265,12 @@ std::string accelerate(const Setting& s) {
     case Sharding::fsdp2:
     case Sharding::hsdp:
       return text + "distributed_type: FSDP\n" + fsdp(s);
-    default:
-      s.refuse(s.shard(),
-               "these stages are DeepSpeed's; export to deepspeed, or use --shard fsdp2");
+    case Sharding::zero1:
+    case Sharding::zero2:
+    case Sharding::zero3:
+      return text + "distributed_type: DEEPSPEED\n" + deepspeed_plugin(s);
   }
+  return text;
 }
 
 /// The model is loaded by the user's own line, so these are notes.
@@ -287,7 +315,7 @@ void note_loading(const Setting& s, ExportResult& out) {
         of_trl(s) ? ", which SFTTrainer packs into rows of max_length"
                   : ": data_collator=DataCollatorWithFlattening(return_flash_attn_kwargs=True), a "
                     "dataset of documents"));
-  else
+  else if (s.c.task.kind != Task::grpo)
     out.notes.push_back(
         fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
 }
@@ -305,6 +333,7 @@ void write(const Setting& s, ExportResult& out) {
 constexpr std::string_view says[] = {"task",
                                      "ref",
                                      "prompt",
+                                     "rollout",
                                      "batch",
                                      "seq",
                                      "grad_accum",

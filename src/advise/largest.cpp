@@ -82,10 +82,9 @@ Found search(Sought sought, const model::ModelSpec& model, const Variants& varia
              const StepConfig& base) {
   const Sized sized(sought, model, variants, base);
   const std::int64_t unit = sought == Sought::batch ? 1 : coarse_tokens, most = sized.most();
-  // Some graphs have no batch of one.
-  constexpr std::int64_t smallest_tried = 2;
-  std::int64_t least = 1;
-  while (least < std::min(most / unit, smallest_tried) && !sized.taken(least * unit)) ++least;
+  // A sequence is longer than its prompt; some graphs have no batch of one.
+  std::int64_t least = sought == Sought::seq ? base.task.prompt / unit + 1 : 1;
+  if (least < most / unit && !sized.taken(least * unit)) ++least;
   const LargestFit largest =
       largest_fit(least, std::max<std::int64_t>(1, most / unit),
                   [&](std::int64_t units) { return sized.attempt(units * unit); });

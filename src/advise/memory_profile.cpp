@@ -191,6 +191,8 @@ PlannedMemory memory_profile(const passes::StepProgram& step, const passes::Sche
   m.resident = trace.resident;
   m.peak_by_phase = trace.peak_by_phase;
   m.reference_forward_peak = trace.reference_peak;
+  if (step.generation_bytes > 0)
+    with_generation(planned.fit, trace.resident + step.generation_bytes);
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;

@@ -48,23 +48,11 @@ void note_refused(profile::Pressure& pressure, const simulate::Refused& refused,
   pressure.module = to_string(op.module);
 }
 
-/// What is alive between steps, and what writing completions takes beside it.
-std::int64_t while_generating(const passes::StepProgram& step, const passes::Schedule& schedule) {
-  if (step.generation_bytes == 0) return 0;
-  std::int64_t bytes = step.generation_bytes;
-  for (const ir::StorageId s : schedule.resident) bytes += step.program.storage(s).bytes;
-  return bytes;
-}
+}  // namespace
 
-void with_generation(profile::Fit& fit) {
-  if (fit.generation == 0) return;
-  fit.required = std::max(fit.required, fit.generation + fit.beside());
-  fit.fits = fit.fits && fit.generation <= fit.limit();
-}
-
-Room room_of_step(const passes::StepProgram& step, const passes::Schedule& schedule,
-                  const simulate::MemoryModel& model, const simulate::Device& device,
-                  const StepConfig& config, bool detail) {
+Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
+             const simulate::MemoryModel& model, const simulate::Device& device,
+             const StepConfig& config, bool detail) {
   const auto walk = [&](simulate::AllocatorOptions options) {
     return simulate::walk_allocator(step, schedule, model, cublas_handles(config), options);
   };
@@ -98,15 +86,10 @@ Room room_of_step(const passes::StepProgram& step, const passes::Schedule& sched
   return room;
 }
 
-}  // namespace
-
-Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
-             const simulate::MemoryModel& model, const simulate::Device& device,
-             const StepConfig& config, bool detail) {
-  Room room = room_of_step(step, schedule, model, device, config, detail);
-  room.fit.generation = while_generating(step, schedule);
-  with_generation(room.fit);
-  return room;
+void with_generation(profile::Fit& fit, std::int64_t peak) {
+  fit.generation = peak;
+  fit.required = std::max(fit.required, peak + fit.beside());
+  fit.fits = fit.fits && peak <= fit.limit();
 }
 
 }  // namespace ac_advisor::advise

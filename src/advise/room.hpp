@@ -18,5 +18,7 @@ struct Room {
 [[nodiscard]] Room room_of(const passes::StepProgram& step, const passes::Schedule& schedule,
                            const simulate::MemoryModel& model, const simulate::Device& device,
                            const StepConfig& config, bool detail);
+/// What is allocated between steps at most: it has to fit as well.
+void with_generation(profile::Fit& fit, std::int64_t peak);
 
 }  // namespace ac_advisor::advise

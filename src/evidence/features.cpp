@@ -13,7 +13,7 @@ namespace {
 using model::ModelSpec;
 
 /// Rows that say how much, where, or on what, or that stand in other features.
-constexpr std::array<std::string_view, 27> not_features{"framework",
+constexpr std::array<std::string_view, 28> not_features{"framework",
                                                         "transformer_impl",
                                                         "batch",
                                                         "seq",
@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, 27> not_features{"framework",
                                                         "autocast",
                                                         "cublas_workspace",
                                                         "hold_output",
+                                                        "rollout",
                                                         "dropout"};
 
 /// "grouped:2" is grouped, "hsdp:4" is hsdp: numbers are sizes.

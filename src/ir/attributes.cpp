@@ -19,8 +19,7 @@ std::string text(const RecordFunction& a) { return fmt::format("ranges={}", a.ra
 std::string text(const Product& a) {
   return fmt::format("inner={} form={}", a.inner, to_string(a.form)) +
          (a.alpha == 1 ? "" : fmt::format(" alpha={}", a.alpha)) +
-         (a.saves_input ? " saves_input=true" : "") +
-         (a.copies_first ? " copies_first=true" : "");
+         (a.saves_input ? " saves_input=true" : "") + (a.copies_first ? " copies_first=true" : "");
 }
 std::string text(const LinearCrossEntropy& a) {
   return fmt::format("hidden={} soft_cap={}", a.hidden, a.soft_cap);

@@ -184,9 +184,9 @@ void baddbmm(Derivation& d) {
   const Product forward = d.attributes<Product>();
   const bool plain = forward.form == Form::nn;
   if (d.needs(1))
-    d.give(1, scaled(d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a),
-                            Product{static_cast<std::int32_t>(sg.back()),
-                                    plain ? Form::nt : Form::nn})));
+    d.give(1, scaled(d.emit(
+                  OpKind::bmm, {g, b}, sa, d.dtype(a),
+                  Product{static_cast<std::int32_t>(sg.back()), plain ? Form::nt : Form::nn})));
   if (!d.needs(2)) return;
   Product turned{static_cast<std::int32_t>(sa[sa.rank() - 2]), Form::tn};
   turned.copies_first = forward.copies_first;

@@ -226,7 +226,7 @@ constexpr OptionRow table[] = {
                  "with --task dpo, what the reference's log-probabilities come from: model (a "
                  "second one; without --lora the default), adapter (the model with its adapters "
                  "off; with --lora the default) or precomputed (before training); with --task "
-                 "grpo none (beta 0, the default), model or adapter",
+                 "grpo model, adapter or none (beta 0, its default)",
                  model})),
             has_reference),
     needing(newer(whole<&S::task, &TaskChoice::prompt>(

@@ -40,6 +40,14 @@ advise::Largest longest(const char* name, OptionList hand) {
 
 }  // namespace
 
+TEST_CASE("the longest sequence is sought from the prompt on") {
+  const advise::Largest l = longest(
+      "tiny-llama",
+      {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "300"}, {"--rollout", "served"}});
+  REQUIRE_FALSE(l.found.empty());
+  CHECK(l.found.front().value > 300);
+}
+
 TEST_CASE("two options that set the same thing to different values are refused in either order") {
   const OptionList::value_type fp16{"--autocast", "fp16"}, bf16{"--compute-dtype", "bf16"};
   const std::string one = refusal({fp16, bf16}), other = refusal({bf16, fp16});

@@ -142,6 +142,26 @@ TEST_CASE("packed documents are exported to transformers and TRL, and refused fo
   }
 }
 
+TEST_CASE(
+    "GRPO is exported as TRL's configuration has it: lengths, who writes, whether a reference") {
+  StepConfig c = plain("hf");
+  c.runtime.framework = "trl";
+  c.memory.loss = LossKind::tiled;
+  c.memory.hold_output = false;
+  c.task.kind = Task::grpo;
+  c.task.prompt = 512;
+  c.run.seq = 1536;
+  const std::string alone = exported("hf", llama_8b(), c);
+  CHECK(says(alone, {"trl.GRPOConfig", "max_completion_length: 1024"}));
+  for (const char* absent : {"use_vllm", "beta", "max_length:"})
+    CHECK(alone.find(absent) == std::string::npos);
+  c.task.rollout = Rollout::vllm;
+  c.task.engine_share = 0.3;
+  c.task.reference = Reference::model;
+  CHECK(says(exported("hf", llama_8b(), c), {"use_vllm: true", "vllm_mode: colocate",
+                                             "vllm_gpu_memory_utilization: 0.3", "beta: 0.04"}));
+}
+
 TEST_CASE("autocast, clipping and optimizers are in each framework's own words") {
   StepConfig c;
   c.precision.autocast = true;
@@ -562,8 +582,13 @@ TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(
       says(error("hf", llama_1b(), with_ac(AcMode::grouped, 4)), {"--ac grouped:4", "--ac full"}));
   CHECK(says(error("hf", llama_1b(), with_ac(AcMode::selective)), {"--ac selective"}));
-  CHECK(says(error("hf", llama_1b(), eight_ranks(Sharding::zero2)),
-             {"--shard zero2", "export to deepspeed"}));
+  StepConfig staged = eight_ranks(Sharding::zero2);
+  staged.precision.param_dtype = DType::bf16;
+  CHECK(says(exported("hf", llama_1b(), staged),
+             {"bf16: true", "mixed_precision: 'bf16'", "distributed_type: DEEPSPEED",
+              "zero_stage: 2", "offload_optimizer_device: none"}));
+  staged.layout.overlap_comm = true;
+  CHECK(says(error("hf", llama_1b(), staged), {"--overlap-comm", "deepspeed_config_file"}));
   StepConfig c = eight_ranks(Sharding::fsdp2);
   c.precision.reduce_dtype = DType::f32;
   CHECK(says(error("hf", llama_1b(), c), {"--reduce-dtype fp32", "--reduce-dtype bf16"}));

@@ -167,29 +167,26 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 /// docs/exclusions.md, or the end of an error's first line; the text that no recipe meets is
 /// deleted.
 const std::vector<std::string> not_planned{
-    "--lora RANK, a mixture of experts, targets beside attention",
-    "--transformer-impl, a model that is no GPT of its",
-    "--transformer-impl --fp8 --tp",
-    "--pp --lora",
+    "--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
     "--tp --lora",
-    "--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
-    "cudnn",
-    "--kernels compiled --quantize nf4 or nf4-double",
+    "--transformer-impl --fp8, a model with experts",
     "--tp, a model whose layers are not like Llama's",
     "--kernels compiled --cp N",
-    "--transformer-impl, a sliding window within --seq",
-    "--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
+    "--transformer-impl --cp N, a sliding window within --seq",
     "--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
     "--kernels compiled, attention that is not one kernel",
+    "--kernels compiled --attn flash of soft-capped scores",
     "--cp N, a model whose layers are not like Llama's",
     "--tp, a mixture of experts",
     "--kernels compiled --shard zero3",
-    "--shard zero3 --kernels fused",
     "--packing DOCS --tp T or --pp N",
+    "--pp --lora, adapters of experts or their router",
     "--framework torchtitan --kernels compiled, experts",
     "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
     "--lora-targets NAMES, one that no linear layer of a block ends in",
+    "--kernels compiled --quantize nf4 or nf4-double",
+    "--lora RANK, a mixture of experts, targets beside attention",
 };
 
 }  // namespace

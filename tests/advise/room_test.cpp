@@ -91,3 +91,32 @@ TEST_CASE("what the allocator does under pressure is in the JSON, and read back"
   p.fit.pressure->op = "mm";
   CHECK(profile::from_json(profile::to_json(p), "p.json").fit.pressure->op == "mm");
 }
+
+TEST_CASE(
+    "an engine beside the trainer takes its share, and completions that it writes have to fit") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList grpo{{"--framework", "trl"},
+                        {"--task", "grpo"},
+                        {"--prompt", "512"},
+                        {"--seq", "1024"},
+                        {"--batch", "4"}};
+  const auto planned = [&](const OptionList& more) {
+    OptionList all = grpo;
+    all.insert(all.end(), more.begin(), more.end());
+    return advise::plan(model, resolve_options(all)).fit;
+  };
+  const profile::Fit served = planned({{"--rollout", "served"}}),
+                     beside = planned({{"--rollout", "vllm:0.25"}}), alone = planned({});
+  CHECK(served.engine == 0);
+  CHECK(served.generation == 0);
+  CHECK(beside.engine == beside.usable / 4);
+  CHECK(beside.required == served.required + beside.engine);
+  CHECK_FALSE(planned({{"--rollout", "vllm:0.9"}}).fits);
+  CHECK(alone.required == served.required);  // writing needs less than the step
+  // 512 micro-batches of 4 rows: 2048 x 1024 tokens of 16 layers' keys and values, 8 heads of 64 in
+  // fp32, are 128 GiB
+  const profile::Fit many = planned({{"--grad-accum", "512"}});
+  CHECK(many.generation > std::int64_t{128} << 30);
+  CHECK(many.required == many.generation + many.beside());
+  CHECK_FALSE(many.fits);
+}

@@ -31,7 +31,7 @@ bool contains(const std::string& text, std::string_view part) {
 std::string example(std::string_view word) {
   const std::size_t colon = word.find(':');
   if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
-  const bool part = word.ends_with(":F") || word.ends_with(":RATIO");
+  const bool part = word.ends_with(":F") || word.ends_with(":RATIO") || word.ends_with(":SHARE");
   const char* argument = word.ends_with("SIZE") ? ":1GiB" : part ? ":0.5" : ":2";
   return std::string(word.substr(0, colon)) + argument;
 }
@@ -86,6 +86,7 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--task" || of_reference || of_prompt) list.emplace_back("--framework", "trl");
   if (row.name == "--rollout")
     list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});
+  if (row.name == "--task" && text == "grpo") list.emplace_back("--prompt", "8");
   if (of_prompt || (of_reference && text != "none")) list.emplace_back("--task", "dpo");
   if (of_reference && text == "adapter") list.emplace_back("--lora", "8");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")

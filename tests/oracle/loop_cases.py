@@ -134,6 +134,14 @@ def packed():
             yield name, f"--framework trl --lora 16 --batch 2 --seq 1024 --packing 8 --attn flash --quantize {more}"
 
 
+def adapted_experts():
+    """By both Trainers; autocast has bf16 experts, as PyTorch's grouped products are not part of it."""
+    for name, experts in (("mixtral", "w1,w2,w3"), ("qwen3_moe", "gate_proj,up_proj,down_proj")):
+        for more in (f"--framework trl --lora 16 {ALL}", f"--framework trl --lora 8 --lora-targets q_proj,v_proj,{experts} --ac none",
+                     f"--framework trl {QLORA} {ALL}", f"--framework hf-trainer --lora 16 {ALL}"):
+            yield name, f"{more} --batch 2 --seq 1024 --param-dtype bf16"
+
+
 def on_deepspeed():
     """A process each (--only), as an engine leaves hooks behind; so none is a part of another's name."""
     for stage in ("zero1", "zero2"):
@@ -147,4 +155,10 @@ def on_deepspeed():
         yield "llama", f"--world 2 --framework hf-trainer --shard {stage} --batch 1 --seq 2048 --ac full"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed()]
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed(), *adapted_experts()]
+MODELS |= {
+    "mixtral": of("mixtral", 1024, 3584, 4, 16, 4, 64, 32768, False, num_local_experts=8, num_experts_per_tok=2,
+                  sliding_window=None),
+    "qwen3_moe": of("qwen3_moe", 1024, 3072, 4, 16, 4, 64, 32768, False, num_experts=32, num_experts_per_tok=4,
+                    moe_intermediate_size=512, norm_topk_prob=True),
+}

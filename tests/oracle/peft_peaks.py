@@ -52,7 +52,7 @@ def experts_too():
     """Adapters of experts, too, whose weights are 3-D parameters: PEFT parametrizes each (lora.ParamWrapper)."""
     alone = {"world": 1, "shard": "none", "lora": 16, "lora_targets": ALL}
     for model in ("small_mixtral", "mixtral8x7b_2layers", "qwen3_30b_a3b_4layers", "olmoe_1b_7b_4layers",
-                  "qwen15_moe_27b_4layers", "phi35_moe_2layers", "glm45_air_3layers"):
+                  "qwen15_moe_27b_4layers", "glm45_air_3layers"):
         for ac in ("none", "full"):
             yield shape(model, ac=ac) | alone
             yield shape(model, ac=ac, lora_dtype="bf16") | alone | {"lora": 8}

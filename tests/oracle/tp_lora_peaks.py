@@ -16,6 +16,7 @@ import tp_peaks
 import tp_step
 from emulated_cases import case
 from tp_cases import MIXED, alone, sharded
+from training_step import DTYPES
 
 ALL = {"lora": 16, "lora_targets": "all-linear", "lora_dtype": "bf16", "input_require_grads": "off"}
 QV = ALL | {"lora": 8, "lora_targets": "q_proj,v_proj"}
@@ -31,7 +32,7 @@ def cases():
     for ac in ("none", "full"):
         yield case("llama1b_4layers", 3, 1000, ac, **alone(4), **QV)
         yield case("llama1b_4layers", 2, 1024, ac, **sharded(8, 2), **ALL, grad_accum=2)
-        yield case("mistral7b_4layers", 2, 1024, ac, **sharded(8, 2), **ALL, **MIXED)
+        yield case("mistral7b_4layers", 2, 1024, ac, **sharded(8, 2), **ALL | MIXED | {"lora_dtype": "fp32"})
     yield case("smollm17b_untied_4layers", 2, 1024, "selective", **alone(2), **ALL)
     yield case("smollm17b_untied_4layers", 2, 1024, "full", **alone(2), **ALL, optimizer="adamw-foreach")
     yield case("smollm17b_untied_4layers", 2, 1024, "full", **alone(2), **ALL, clip_grad=1.0)
@@ -49,8 +50,9 @@ def model_of(entry):
         parameter.requires_grad_(False)
     targets = entry["lora_targets"]
     names = "*_proj" if targets == "all-linear" else ",".join(f"*{name}" for name in targets.split(","))
-    apply_lora_to_linear_modules(model, PeftConfig(target_modules=names.split(","), dim=entry["lora"],
-                                                   alpha=2 * entry["lora"]), skip_freeze=True)
+    config = PeftConfig(target_modules=names.split(","), dim=entry["lora"], alpha=2 * entry["lora"],
+                        lora_dtype=DTYPES[entry["lora_dtype"]])
+    apply_lora_to_linear_modules(model, config, skip_freeze=True)
     return model
 
 

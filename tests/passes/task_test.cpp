@@ -167,6 +167,10 @@ TEST_CASE("what writing completions takes is of all rows of a step") {
   c.task.prompt = 31;  // a block of the prompt is wider: three of 160, four of 64
   CHECK(passes::build_step(small_model(), c).generation_bytes ==
         6 * 31 * (2 * 4 * 2 * 16 * 2 + (3 * 160 + 4 * 64) * 2));
+  c.precision.autocast = true;
+  c.precision.param_dtype = DType::f32;  // and grouped heads: three tables of four heads' scores
+  CHECK(passes::build_step(small_model(), c).generation_bytes ==
+        6 * 31 * 4 * (2 * 4 * 2 * 16 + 4 * 64 + std::max(3 * 160, 3 * 31 * 4)));
   c.task.rollout = Rollout::served;
   CHECK(passes::build_step(small_model(), c).generation_bytes == 0);
 }

@@ -27,7 +27,7 @@ class Checkout {
     fs::create_directories(folder_ / "scripts");
     for (const char* name : {"sample_models", "baselines", "docs", "tests/oracle/off"})
       fs::create_directories(folder_ / name);
-    for (const char* name : {"accuracy", "advise", "evidence", "layouts"})
+    for (const char* name : {"accuracy", "advise", "evidence", "layouts", "tasks"})
       write(fmt::format("docs/{}.md", name), "no marks\n");
     fs::copy_file(fs::path(ac_advisor::test::source_dir) / "scripts/readme",
                   folder_ / "scripts/readme");

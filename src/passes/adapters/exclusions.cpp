@@ -39,8 +39,7 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
-     "name them by --lora-targets: endings of its layers' names, or all-linear",
-     without_targets,
+     "name them by --lora-targets: endings of its layers' names, or all-linear", without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
      }},
@@ -66,7 +65,7 @@ constexpr Exclusion of_adapters[] = {
     {"--lora-targets all-linear, phimoe and llama4",
      "their routers are linear layers to PEFT, whose adapters of them fail: they return more than "
      "one tensor",
-     "name layers by --lora-targets, such as q_proj,k_proj,v_proj,o_proj",
+     "use --lora-targets q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        return adapts_layers(c) && c.adapters.targets == "all-linear" && m.moe &&
               (m.moe->sparse_mixer || m.moe->every_expert);
@@ -93,8 +92,8 @@ constexpr Exclusion of_adapters[] = {
      "use another --shard, --kernels eager, or adapt attention alone: --lora-targets "
      "q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
-       return adapted_experts(m, c).any() && (c.layout.zero3() || c.layout.ep > 1 ||
-                                              c.memory.kernels == Kernels::compiled);
+       return adapted_experts(m, c).any() &&
+              (c.layout.zero3() || c.layout.ep > 1 || c.memory.kernels == Kernels::compiled);
      },
      of_experts},
     {"--framework automodel --lora RANK, a mixture of experts, targets beside attention",

@@ -160,9 +160,8 @@ ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& co
   const model::LayerNames& all = model::layer_names(spec.family);
   const auto list = split(targets);
   const auto named = [&](std::string_view expert) {
-    return std::any_of(list.begin(), list.end(), [&](std::string_view target) {
-      return names_expert(spec, target, expert);
-    });
+    return std::any_of(list.begin(), list.end(),
+                       [&](std::string_view target) { return names_expert(spec, target, expert); });
   };
   return {named(router), named(all.expert_gate), named(all.expert_up), named(all.expert_down)};
 }
@@ -205,8 +204,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::M
   for (const Module leaf : linear_layers(spec)) {
     if (!adapts(spec, config, {block, leaf})) continue;
     if (of_mlp(leaf) && shared && spec.moe->shared_intermediate == 0) continue;
-    all.push_back(
-        widths(spec, leaf, shared ? spec.moe->shared_intermediate : spec.intermediate));
+    all.push_back(widths(spec, leaf, shared ? spec.moe->shared_intermediate : spec.intermediate));
   }
   return all;
 }

@@ -99,6 +99,8 @@ class OwnOrder {
   /// for those that several calls and more than one load make (realize_hint).
   [[nodiscard]] bool copied_for(NodeId n, NodeId in) const {
     const Node& call = joint_.node(n);
+    if (call.target == Target::sdpa_efficient_backward && joint_.node(in).target == Target::expand)
+      return is_made_here(in);
     if (!is_attention(call.target) || joint_.node(in).target != Target::view) return false;
     if (draws_again_) return false;  // graphsafe_run_with_rng_state takes views
     if (given_.contains(in) || results_.contains(in)) return false;
@@ -115,6 +117,12 @@ class OwnOrder {
       source = joint_.node(source).inputs[0];
     const bool one_load = given_.contains(source) || !row(joint_.node(source).target).recomputable;
     return calls == 1 || one_load;
+  }
+  /// The mask of the memory-efficient kernel's backward, where it is computed again: the forward's
+  /// may lie once for all heads, the backward's is written out for each (lowering.py:
+  /// sdpa_constraint, effn_attn_fwd_bias).
+  [[nodiscard]] bool is_made_here(NodeId mask) const {
+    return !given_.contains(mask) && !given_.contains(joint_.node(mask).inputs[0]);
   }
   NodeId copy_of(NodeId view) {
     Node copied = own_.graph.node(view);

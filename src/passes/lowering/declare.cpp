@@ -72,8 +72,8 @@ void Lowering::quantized(Linear& l, Module leaf) {
 
 /// fsdp2's mixed precision gathers all of them in the compute dtype.
 DType Lowering::lora_dtype() const {
-  const bool mixed = config_.layout.gathers() &&
-                     config_.precision.param_dtype != config_.precision.compute_dtype;
+  const bool mixed =
+      config_.layout.gathers() && config_.precision.param_dtype != config_.precision.compute_dtype;
   return mixed ? config_.precision.compute_dtype : config_.adapters.dtype;
 }
 

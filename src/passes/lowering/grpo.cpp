@@ -11,24 +11,71 @@ using ir::Module;
 using ir::OpKind;
 using ir::Phase;
 
-/// transformers v5.23, generation/utils.py: of all rows of a step at once, under no_grad. While the
-/// prompt is read, a block's widest tensors (gate, up, their product, four of hidden width); while
-/// tokens are written, keys and values of all of them, one layer's once more (DynamicLayer.update
-/// joins them by cat), and the last logits, in fp32 too and as probabilities.
+/// transformers v5.23, generation/utils.py: of all rows of a step at once, under no_grad, in the
+/// parameters' own dtype (TRL unwraps the model, and its autocast with it). While the prompt is
+/// read, keys and values of it and a block's widest tensors: gate, up and their product, or where
+/// fp32 and grouped heads leave PyTorch the math kernel alone three tables of scores; four of
+/// hidden width beside either. While tokens are written, keys and values of all of them, one
+/// layer's once more (DynamicLayer.update joins them by cat), and the last logits, in fp32 too and
+/// as probabilities.
 std::int64_t Lowering::generation_bytes() const {
   if (config_.task.rollout != Rollout::generate) return 0;
-  const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                     element = ir::size_of(config_.precision.compute_dtype),
+  const DType type = config_.precision.param_dtype;
+  const std::int64_t rows = config_.run.batch * config_.run.grad_accum, element = size_of(type),
                      token = spec_.kv_heads * spec_.head_dim * element,
                      prompt = rows * config_.task.prompt, all = rows * config_.run.seq;
+  const bool math = type == DType::f32 && spec_.kv_heads < spec_.heads;
+  const std::int64_t widest =
+      std::max(3 * prompt * spec_.intermediate * element,
+               math ? 3 * prompt * config_.task.prompt * spec_.heads * element : std::int64_t{0});
   const std::int64_t reading =
-      prompt * (2 * spec_.layers * token + (3 * spec_.intermediate + 4 * spec_.hidden) * element);
+      prompt * (2 * spec_.layers * token + 4 * spec_.hidden * element) + widest;
   const std::int64_t writing =
       all * token * (2 * spec_.layers + 1) + rows * spec_.vocab * (element + 4 + 4);
   std::int64_t bytes = std::max(reading, writing);
   // TRL v1.16, models/utils.py, unwrap_model_for_generation: ZeRO 3's parameters are whole
   if (config_.layout.zero3()) bytes += model::parameter_count(spec_) * element;
   return bytes;
+}
+
+/// What compute_loss logs: means of the entropy and of which ratios were clipped, and the least and
+/// the most clipped sequence.
+void Lowering::logged_clipping(V ratio, V entropy) {
+  const ir::Shape each = shape(entropy), row{each[0]}, one{};
+  const auto made = [&](OpKind kind, const ir::Shape& size, DType type,
+                        std::initializer_list<V> from, const ir::Attributes& attributes = {}) {
+    const V x = out(size, type, false);
+    emit(kind, from, {x}, attributes);
+    return x;
+  };
+  const auto flags = [&](V x, ir::Comparison how) {
+    return made(OpKind::compare, shape(x), DType::u8, {x}, ir::Compare{1.0, how});
+  };
+  const auto mean = [&](V x) {
+    const V counted = made(OpKind::mul, each, DType::f32, {x}),
+            total = made(OpKind::sum, one, DType::f32, {counted}),
+            tokens = made(OpKind::cast, one, DType::f32,
+                          {made(OpKind::sum, one, DType::i64, {counted})});
+    made(OpKind::cat, {2}, DType::f32, {total, tokens});
+    made(OpKind::div, one, DType::f32, {total, made(OpKind::clamp, one, DType::f32, {tokens})});
+  };
+  mean(entropy);
+  const V low = flags(ratio, ir::Comparison::less_equal),
+          high = flags(ratio, ir::Comparison::greater);
+  for (int i = 0; i < 5; ++i) flags(entropy, ir::Comparison::greater);  // of advantages, and both
+  const auto wide = [&](V flag) { return made(OpKind::cast, each, DType::f32, {flag}); };
+  for (const V flag : {low, high, low}) mean(wide(flag));
+  for (const V flag : {low, high}) {
+    const V counted = made(OpKind::mul, each, DType::f32, {wide(flag)}),
+            total = made(OpKind::sum, row, DType::f32, {counted}),
+            tokens = made(OpKind::sum, row, DType::i64, {counted}),
+            share = made(OpKind::div, row, DType::f32, {total, tokens});
+    // nanmin: x.isnan().all(), then x[~x.isnan()].min()
+    made(OpKind::sum, one, DType::i64, {flags(share, ir::Comparison::not_equal)});
+    const V valid = flags(flags(share, ir::Comparison::not_equal), ir::Comparison::equal),
+            kept = made(OpKind::index, row, DType::f32, {share, valid});
+    made(OpKind::sum, one, DType::f32, {kept});
+  }
 }
 
 void Lowering::loss_grpo() {
@@ -66,6 +113,7 @@ void Lowering::loss_grpo() {
   const V total = out({}, dtype(counted), grad(counted));
   emit(OpKind::sum, {counted}, {total});
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(rows * tokens)});
+  logged_clipping(ratio, entropy);
   hold({labels_, of.mask, of.log_probs, of.entropy, of.loss, log_probs, entropy, before, ratio,
         clipped, gain, clipped_gain, loss});
   s_.outputs = {of.log_probs};

@@ -450,6 +450,7 @@ class Lowering : private Emission {
   // reward.cpp
   void loss_reward();
   void loss_grpo();
+  void logged_clipping(V ratio, V entropy);
   [[nodiscard]] std::int64_t generation_bytes() const;
 
   // whole_log_probs.cpp

@@ -191,6 +191,13 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_schedule(c) + " --lora-targets " + c.adapters.targets;
      }},
+    {"--pp --lora, adapters of experts or their router",
+     "PEFT parametrizes experts' modules in each forward; what that does in stages is not planned",
+     "adapt attention alone: --lora-targets q_proj,k_proj,v_proj,o_proj",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return piped(c) && adapted_experts(m, c).any();
+     },
+     with_model},
     {"--pp --lora --quantize int8",
      "LLM.int8()'s function keeps its input as an attribute of its context, which lives as long as "
      "the schedule has the losses: not planned yet",

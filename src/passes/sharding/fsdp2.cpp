@@ -151,7 +151,13 @@ class Fsdp2 {
 
   void push(const Op& source) {
     Op op = source;
-    map_inputs(p_, op, [&](ValueId v) { return b_.instance(v); });
+    map_inputs(p_, op, [&](ValueId v) {
+      const ValueId whole = b_.instance(v);
+      for (ValueId view : p_.outputs(op))  // of a view of a parameter
+        if (whole != v && p_.storage_of(view) == p_.storage_of(v))
+          p_.value(view).storage = p_.storage_of(whole);
+      return whole;
+    });
     const auto id = static_cast<OpId>(p_.ops.size());
     moved_.push_back(id);
     if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];

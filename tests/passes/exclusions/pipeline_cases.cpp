@@ -173,6 +173,15 @@ const Case cases[] = {
        c.adapters.targets = "layers.0.self_attn.q_proj";
      },
      "name layers of each stage's blocks, such as --lora-targets all-linear"},
+    {"--pp --lora, adapters of experts or their router",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.family = "mixtral";
+       m.moe.emplace();
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "--pp 2 for mixtral"},
     {"--pp --lora --quantize int8",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
