@@ -291,7 +291,10 @@ TEST_CASE(
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {
   auto config = small_config("mixtral");
   auto spec = parse(config);
-  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true, true});
+  model::MoeSpec mixtral{8, 2, 160, true, true};
+  mixtral.megatron = model::MegatronExperts{
+      .pre_softmax = true, .grouped = true, .all_to_all = true, .fused_permute = true};
+  CHECK(*spec.moe == mixtral);
   CHECK(spec.sparse_block == std::vector<bool>(4, true));
   config = small_config("qwen3_moe");
   config["mlp_only_layers"] = {0};

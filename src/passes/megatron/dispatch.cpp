@@ -34,6 +34,28 @@ ir::ValueId MegatronLayers::exchange(OpKind kind, V x, std::int64_t rows, bool b
   return node(OpKind::autograd_function, {x}, y, std::move(g));
 }
 
+/// The same by lists of each rank's rows (all-to-all's tensor-parallel ranks), which NCCL's process
+/// group, as they are alike, has in one piece, too (ProcessGroupNCCL.cpp, newLikeFlat).
+ir::ValueId MegatronLayers::exchange_lists(OpKind kind, V x, std::int64_t rows) {
+  const Shape own = shape(x), made = with(own, 0, rows);
+  const DType type = dtype(x);
+  const bool gathers = kind == OpKind::ep_all_gather;
+  const OpKind back = gathers ? OpKind::ep_reduce_scatter : OpKind::ep_all_gather;
+  const V room = plain(made, type), piece = plain(gathers ? made : own, type);
+  emit(OpKind::empty, {}, {room, piece});
+  const V flat = in_place(gathers ? kind : OpKind::clone, piece, {x}),
+          y = in_place(gathers ? OpKind::clone : kind, room, {flat});
+  hold({x});
+  CompiledGraph g;  // x, gradient, room for that of x, a piece, both as they are written
+  g.made = {{own, type, -1}, {shape(flat), type, -1}, {shape(flat), type, 3}, {own, type, 2}};
+  g.launches = {{OpKind::empty, {}, leaf_, {}, {2, 3}},
+                {gathers ? OpKind::clone : back, {}, leaf_, {1}, {4}},
+                {gathers ? back : OpKind::clone, {}, leaf_, {4}, {5}},
+                {OpKind::hold, {}, leaf_, {1}, {}}};
+  g.results = {5};
+  return node(OpKind::autograd_function, {x}, y, std::move(g));
+}
+
 /// permute: rows by expert (index_select, which saves where they were), and their weights.
 MegatronLayers::Permuted MegatronLayers::permute(V x, V weights, V chosen, std::int64_t rows,
                                                  std::int64_t experts) {
@@ -206,8 +228,8 @@ ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& ro
   }
   const V came = rows, came_weights = weights;
   if (tp > 1) {
-    rows = exchange(OpKind::ep_all_gather, rows, sent * tp);
-    weights = exchange(OpKind::ep_all_gather, weights, sent * tp);
+    rows = exchange_lists(OpKind::ep_all_gather, rows, sent * tp);
+    weights = exchange_lists(OpKind::ep_all_gather, weights, sent * tp);
   }
   const auto order = [&](V of) {  // make_chunk_sort_map
     if (!fused) return ir::no_id;
@@ -227,7 +249,7 @@ ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& ro
   if (tp > 1) {
     const DType type = dtype(routing.weights);
     if (type != dtype_) y = cast(y, type);
-    y = exchange(OpKind::ep_reduce_scatter, y, sent);
+    y = exchange_lists(OpKind::ep_reduce_scatter, y, sent);
     if (type != dtype_) y = cast(y, dtype_);
   }
   hold({made});

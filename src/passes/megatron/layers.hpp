@@ -77,6 +77,7 @@ class MegatronLayers : private Emission {
   V exchange(ir::OpKind kind, V x, std::int64_t rows, bool buffered = false);
   Permuted permute_fused(V x, V weights, V chosen, std::int64_t rows);
   V unpermute_fused(V rows, V places, std::int64_t tokens);
+  V exchange_lists(ir::OpKind kind, V x, std::int64_t rows);
   V reordered(V x, V places = ir::no_id);
   V cast(V x, DType type);
 
