@@ -167,7 +167,7 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 /// docs/exclusions.md, or the end of an error's first line; the text that no recipe meets is
 /// deleted.
 const std::vector<std::string> not_planned{
-    "--lora RANK, a mixture of experts, targets beside attention",
+    "--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
     "--transformer-impl, a model that is no GPT of its",
     "--transformer-impl --fp8 --tp",
     "--pp --lora",
@@ -184,7 +184,6 @@ const std::vector<std::string> not_planned{
     "--cp N, a model whose layers are not like Llama's",
     "--tp, a mixture of experts",
     "--kernels compiled --shard zero3",
-    "--shard zero3 --kernels fused",
     "--packing DOCS --tp T or --pp N",
     "--framework torchtitan --kernels compiled, experts",
     "--kernels compiled --dora",

@@ -65,7 +65,7 @@ constexpr Exclusion of_adapters[] = {
     {"--lora-targets all-linear, phimoe and llama4",
      "their routers are linear layers to PEFT, whose adapters of them fail: they return more than "
      "one tensor",
-     "name layers by --lora-targets, such as q_proj,k_proj,v_proj,o_proj",
+     "use --lora-targets q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        return adapts_layers(c) && c.adapters.targets == "all-linear" && m.moe &&
               (m.moe->sparse_mixer || m.moe->every_expert);
