@@ -80,7 +80,7 @@ struct BlockValues {
   ir::ValueId score_correction = ir::no_id;
   LowRankValues router_adapter, gate_up_adapter, down_adapter;
   LinearValues shared_gate;        ///< [1, hidden]; gate, up and down are the shared expert's
-  ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
+  ir::ValueId angles = ir::no_id;  ///< [positions, rotated]: sines and cosines (gptj)
   /// Of a gated delta net, whose qkv and o are as attention's; one a head of values, but for the
   /// convolution's [channels, 1, taps] and the norm's [value_dim].
   ir::ValueId dt_bias = ir::no_id, a_log = ir::no_id;
