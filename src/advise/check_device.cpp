@@ -1,6 +1,7 @@
 #include "check_device.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -8,10 +9,33 @@
 
 namespace ac_advisor::advise {
 
+namespace {
+
+constexpr std::int64_t hopper = 90, blackwell = 100;
+
 /// torch/_inductor/utils.py, v2.11: needs_fallback_due_to_atomic_add_limitations
-bool plans_compiled(const model::ModelSpec& model, const simulate::Device& device) {
-  constexpr std::int64_t adds_bf16 = 90;
-  return !model.moe || device.compute_capability >= adds_bf16;
+bool adds_up_rows(const model::ModelSpec& model, const simulate::Device& device) {
+  return !model.moe || device.compute_capability >= hopper;
+}
+
+/// check_prefer_cudnn_attention (sdp_utils.cpp): elsewhere auto is flash, which takes no mask
+bool has_kernel_of_masks(const StepConfig& config, const simulate::Device& device) {
+  return !device.cuda || device.compute_capability == hopper ||
+         device.compute_capability == blackwell || config.run.attention != Attention::automatic;
+}
+
+bool has_window(const model::ModelSpec& model, std::int64_t seq) {
+  return std::any_of(model.window.begin(), model.window.end(),
+                     [&](std::int64_t w) { return w > 0 && w <= seq; });
+}
+
+}  // namespace
+
+bool plans_compiled(const model::ModelSpec& model, const StepConfig& config,
+                    const simulate::Device& device) {
+  return adds_up_rows(model, device) &&
+         (!has_window(model, std::numeric_limits<std::int64_t>::max()) ||
+          has_kernel_of_masks(config, device));
 }
 
 void check_device(const model::ModelSpec& model, const StepConfig& config,
@@ -26,7 +50,6 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                     ": its file has no peak_flops_per_second.fp8; torch._scaled_mm needs an NVIDIA "
                     "GPU of compute capability 8.9 or later, such as l40s, h100-80gb or b200; name "
                     "one of these, or leave it out");
-  constexpr std::int64_t blackwell = 100;
   // transformer_engine v2.14, nvte_is_non_tn_fp8_gemm_supported: nothing is kept the other way
   // round
   if (config.precision.float8() && config.megatron() && device.compute_capability >= blackwell)
@@ -56,18 +79,14 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
       (model.head_dim % 8 != 0 || model.head_dim > 256))
     throw UserError("head_dim " + std::to_string(model.head_dim) + " with flash attention on " +
                     device.name + ": its kernel takes multiples of 8 up to 256; use --attn eager");
-  if (config.memory.kernels == Kernels::compiled && !plans_compiled(model, device))
+  if (config.memory.kernels == Kernels::compiled && !adds_up_rows(model, device))
     throw UserError("--kernels compiled with a mixture of experts on " + device.name +
                     ": gradients of rows that several experts read are added up in bf16 by "
                     "atomics, which torch.compile does from compute capability 9.0 on; what it "
                     "runs elsewhere is not planned; use --kernels eager, or name a GPU such as "
                     "h100-80gb or b200");
-  // check_prefer_cudnn_attention (sdp_utils.cpp): elsewhere auto is flash, which takes no mask
-  const bool cudnn = device.compute_capability == 90 || device.compute_capability == blackwell;
-  const bool windowed = std::any_of(model.window.begin(), model.window.end(),
-                                    [&](std::int64_t w) { return w > 0 && w <= config.run.seq; });
-  if (config.memory.kernels == Kernels::compiled && windowed && device.cuda && !cudnn &&
-      config.run.attention == Attention::automatic)
+  if (config.memory.kernels == Kernels::compiled && has_window(model, config.run.seq) &&
+      !has_kernel_of_masks(config, device))
     throw UserError("--kernels compiled --attn auto with a sliding window on " + device.name +
                     ": PyTorch runs flash attention there, and with a mask its memory-efficient "
                     "kernel; say so by --attn flash");

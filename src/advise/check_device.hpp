@@ -11,6 +11,7 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                   const simulate::Device& device);
 
 /// Whether what torch.compile makes of the model on this device is planned.
-[[nodiscard]] bool plans_compiled(const model::ModelSpec& model, const simulate::Device& device);
+[[nodiscard]] bool plans_compiled(const model::ModelSpec& model, const StepConfig& config,
+                                  const simulate::Device& device);
 
 }  // namespace ac_advisor::advise

@@ -296,7 +296,7 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     space.set("--shard", std::move(shards));
   }
   std::vector<std::string> kernels{"eager", "fused"};
-  if (plans_compiled(model, simulate::find_device(base.device.gpu)))
+  if (plans_compiled(model, base, simulate::find_device(base.device.gpu)))
     kernels.emplace_back("compiled");
   // Another task's trainer has a loss of its own, and eager kernels are planned.
   const bool varies = whole && base.task.supervised();
