@@ -271,6 +271,16 @@ constexpr Exclusion of_compiled[] = {
        return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
               " --shard " + shard_option(c);
      }},
+    {"--kernels compiled --quantize nf4 or nf4-double --fp8 RECIPE",
+     "what Inductor fuses of adapters in FP8 beside 4-bit products is not planned yet",
+     "use --kernels eager, or leave --fp8 out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.adapters.four_bit() && c.precision.float8();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
+              " --fp8 " + to_option(c.precision.fp8);
+     }},
     {"--kernels compiled --quantize int8",
      "Dynamo finds no full graph: it breaks one at every MatMul8bitLt, whose function reads its "
      "weight's gradient (bitsandbytes v0.50, autograd/_functions.py)",

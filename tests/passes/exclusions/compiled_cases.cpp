@@ -165,6 +165,15 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "no full graph"},
+    {"--kernels compiled --quantize nf4 or nf4-double --fp8 RECIPE",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::nf4;
+       c.memory.kernels = Kernels::compiled;
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "--kernels compiled --quantize nf4 --fp8 rowwise"},
     {"--kernels compiled --lora, run by the trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
