@@ -30,7 +30,9 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a profile's JSON reads back as the same profile") {
-  const profile::Profile p = test::full_profile();
+  profile::Profile p = test::full_profile();
+  p.fit.engine = 4;
+  p.fit.generation = 5;
   const std::string text = profile::to_json(p);
   const profile::Profile q = profile::from_json(text, "file.json");
   CHECK(profile::to_json(q) == text);
@@ -45,6 +47,8 @@ TEST_CASE("a profile's JSON reads back as the same profile") {
   CHECK(q.kernels.flops == p.kernels.flops);
   CHECK(q.time.step == p.time.step);
   CHECK(q.fit.communication == p.fit.communication);
+  CHECK(q.fit.engine == 4);
+  CHECK(q.fit.generation == 5);
   REQUIRE(q.budget);
   CHECK(q.budget->plan == "all");
   CHECK(q.assumptions == p.assumptions);
