@@ -36,7 +36,6 @@ void gelu_backward(const Call& c);
 void tanh(const Call& c);
 void sigmoid(const Call& c);
 void log_sigmoid(const Call& c);
-void minimum(const Call& c);
 void tanh_backward(const Call& c);
 void fill(const Call& c);
 void eye(const Call& c);

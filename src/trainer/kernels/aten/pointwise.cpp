@@ -145,10 +145,6 @@ void log_sigmoid(const Call& c) {
   at::softplus_out(y, y, 1.0, 20.0);
   y.neg_();
 }
-void minimum(const Call& c) {
-  at::Tensor y = c.out();
-  at::minimum_out(y, c.in(0), c.in(1));
-}
 void tanh(const Call& c) {
   at::Tensor y = c.out();
   at::tanh_out(y, c.in(0));
