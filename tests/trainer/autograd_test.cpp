@@ -45,9 +45,8 @@ bool checked_elsewhere(OpKind kind) {
          kind == clamp ||        // of experts that ranks share: layouts_test.cpp
          kind == vector_norm ||  // with a gradient in an LM head alone, which the trainer refuses
          kind == sigmoid ||      // within a ring, whose backward is its own: layouts_test.cpp
-         kind == log || kind == log_sigmoid ||
-         kind == minimum ||  // of tasks that the trainer refuses
-         kind == scatter;    // by llama4 alone, which the trainer refuses: compared in memory only
+         kind == log || kind == log_sigmoid ||  // of pairs' losses, which the trainer refuses
+         kind == scatter;  // by llama4 alone, which the trainer refuses: compared in memory only
 }
 
 }  // namespace
