@@ -330,8 +330,8 @@ class Trace {
 
   /// Of what bitsandbytes' op makes for itself of a weight: whether the op is of that.
   bool within_product(const Op& op) {
-    const ValueId given = p_.input(op, 0);
-    if (op.kind != OpKind::dequantize && !dequantized_.contains(given)) return false;
+    const bool of_one = op.inputs > 0 && dequantized_.contains(p_.input(op, 0));
+    if (op.kind != OpKind::dequantize && !of_one) return false;
     dequantized_.insert(p_.output(op, 0));
     return true;
   }
