@@ -59,7 +59,7 @@ void read_shard(Keys& keys, std::int64_t world) {
   }
   if (world == 1) return keys.option(key, "--shard", "none");
   constexpr const char* copies = "distributed.dp_replicate_size";
-  const std::int64_t replicas = std::max<std::int64_t>(1, keys.number(copies).value_or(1));
+  const std::int64_t replicas = keys.count(copies, 1);
   if (world % replicas != 0) keys.refuse(copies, fmt::format("does not divide {} ranks", world));
   if (replicas > 1)
     keys.option(copies, "--shard", fmt::format("hsdp:{}", world / replicas));
@@ -285,6 +285,7 @@ void read(Keys& keys) {
 
 }  // namespace
 
-const Tool automodel{"automodel", detects, read, true};
+// components/config/loader.py, translate_value
+const Tool automodel{"automodel", detects, read, true, true};
 
 }  // namespace ac_advisor::intake

@@ -120,7 +120,8 @@ std::int64_t Keys::world() const {
   const std::string given = value_of("--world");
   if (given.empty()) return 0;
   StepConfig config;
-  find_option("--world")->parse(*find_option("--world"), "--world", given, config);
+  const OptionRow& row = *find_option("--world");
+  row.parse(row, row.name, given, config);
   return config.layout.world;
 }
 

@@ -104,6 +104,8 @@ struct Tool {
   void (*read)(Keys& keys);
   /// Its keys are paths: "training.seq_len".
   bool nested = false;
+  /// Its loader makes None of the word none, where YAML and TOML have a word.
+  bool none_is_null = false;
 };
 
 /// Each in its own file.

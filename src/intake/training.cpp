@@ -42,12 +42,20 @@ bool is_training_file(std::string_view model) {
 
 namespace {
 
+void read_none_as_null(Node& node) {
+  if (node.kind == Node::Kind::scalar && (node.text == "none" || node.text == "None"))
+    node.kind = Node::Kind::null;
+  for (Node& item : node.items) read_none_as_null(item);
+  for (Member& member : node.members) read_none_as_null(member.value);
+}
+
 Training read_node(const Request& request, Node file) {
   if (file.kind != Node::Kind::map)
     throw UserError(fmt::format("{}: a training file is a map of keys to values", request.path));
   const Tool& tool = tool_of(request, file);
   const ToolKeys& known = tool_keys(tool.name);
   Training training{.tool = std::string(tool.name), .version = known.version, .path = request.path};
+  if (tool.none_is_null) read_none_as_null(file);
   if (tool.nested) file = flattened(file);
   Keys keys(file, known, request, training);
   tool.read(keys);

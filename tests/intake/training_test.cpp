@@ -219,6 +219,8 @@ TEST_CASE("hostile YAML is refused quickly") {
   CHECK(contains(why(trl + "max_length: 1\nmax_length: 2\n"),
                  "train.yaml:3: max_length stands twice, in line 2 too"));
   CHECK(contains(why(trl + "a: [b\n"), "not YAML"));
+  CHECK(contains(why(",\n"), "train.yaml:1: a second document, or what YAML does not expect here"));
+  CHECK(contains(why("a: 1\n---\nb: 1\n"), "train.yaml:2: a second document"));
   std::string bomb = trl + "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
     const std::string last = "*a" + std::to_string(i - 1);
@@ -497,6 +499,31 @@ TEST_CASE(
   CHECK(option(l, "--optimizer") == "paged-adamw");
   CHECK(option(l, "--grad-accum") == "4");
   CHECK(contains(why(lit + "devices: 2\n"), "litgpt is planned on one GPU"));
+}
+
+TEST_CASE("the word none is nothing to AutoModel's loader, and a word to the others") {
+  if (!test::has_yaml) return;
+  const std::string recipe =
+      "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+      "  pretrained_model_name_or_path: meta-llama/Llama-3.2-1B\n"
+      "step_scheduler: {global_batch_size: 64, local_batch_size: 8}\n"
+      "optimizer: {_target_: torch.optim.AdamW}\n"
+      "loss_fn: {_target_: nemo_automodel.components.loss.masked_ce.MaskedCrossEntropy}\n"
+      "distributed: {strategy: fsdp2, dp_size: none, dp_replicate_size: none, tp_size: none}\n";
+  const intake::Training t = read(recipe, {{"--seq", "512"}, {"--world", "8"}});
+  CHECK(option(t, "--shard") == "fsdp2");
+  CHECK(contains(why(recipe + "clip_grad_norm: {max_norm: nothing}\n", {{"--seq", "512"}}),
+                 "clip_grad_norm.max_norm: nothing"));
+  if (!test::has_toml) return;
+  std::ifstream file(fs::path(source_dir) / "examples/training/torchtitan-llama3.toml");
+  std::string titan{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t section = titan.find("[activation_checkpoint]");
+  REQUIRE(section != std::string::npos);
+  const std::size_t mode = titan.find("mode", section), end = titan.find('\n', mode);
+  titan.replace(mode, end - mode, "mode = \"none\"");
+  const intake::Training off =
+      intake::read_training({"titan.toml", "", {{"--world", "8"}}, {}}, titan);
+  CHECK(option(off, "--ac") == "none");
 }
 
 TEST_CASE("what a tool's own parser resolves is what the mapping has") {

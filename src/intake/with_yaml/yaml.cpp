@@ -1,6 +1,9 @@
 // yaml-cpp's tree as Node, within bounds.
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+
+#include <sstream>
 
 #include "ac_advisor/model/error.hpp"
 #include "intake/document.hpp"
@@ -10,6 +13,44 @@ namespace {
 
 constexpr int most_depth = 32;
 constexpr std::size_t most_nodes = 20000;  // a bomb of aliases has millions
+
+// Stops the parser at a second document. A stray "," is to yaml-cpp 0.7 an empty document that it
+// does not consume: YAML::LoadAll never returns.
+class OneDocument : public YAML::EventHandler {
+ public:
+  explicit OneDocument(const std::string& path) : path_(path) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1)
+      throw UserError(fmt::format(
+          "{}:{}: a second document, or what YAML does not expect here; a training file "
+          "is one document",
+          path_, mark.line + 1));
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  const std::string& path_;
+  int documents_ = 0;
+};
+
+void expect_one_document(const std::string& text, const std::string& path) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  OneDocument one(path);
+  while (parser.HandleNextDocument(one)) {
+  }
+}
 
 class Converter {
  public:
@@ -86,12 +127,8 @@ class Converter {
 
 Node parse_document(const std::string& text, const std::string& path) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      throw UserError(
-          fmt::format("{}: {} documents; a training file is one", path, documents.size()));
-    if (documents.empty()) return {};
-    return Converter(path).node(documents[0], 0);
+    expect_one_document(text, path);
+    return Converter(path).node(YAML::Load(text), 0);
   } catch (const YAML::Exception& error) {
     throw UserError(fmt::format("{}:{}: not YAML: {}", path, error.mark.line + 1, error.msg));
   }
