@@ -63,7 +63,7 @@ LargestFit largest_fit(std::int64_t from, std::int64_t most,
 
 Tried tried(const profile::Profile& planned) {
   const profile::Fit& fit = planned.fit;
-  return {planned.memory.peak_allocated <= fit.limit(), fit.fits};
+  return {std::max(planned.memory.peak_allocated, fit.generation) <= fit.limit(), fit.fits};
 }
 
 Tried tried(const model::ModelSpec& model, const StepConfig& config) {

@@ -48,6 +48,25 @@ TEST_CASE("the longest sequence is sought from the prompt on") {
   CHECK(l.found.front().value > 300);
 }
 
+TEST_CASE("what is written between steps bounds the largest batch as what a step allocates does") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList hand{{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "512"},
+                        {"--seq", "1024"},      {"--lora", "16"},   {"--ac", "full"},
+                        {"--grad-accum", "64"}};
+  advise::Space space;
+  space.hand = hand;
+  StepConfig c = resolve_options(hand);
+  const advise::Largest l = advise::largest(advise::Sought::batch, model, c, space);
+  REQUIRE(l.found.size() == 1);
+  CHECK(l.found.front().exact);
+  c.run.batch = l.found.front().value;
+  CHECK(advise::plan(model, c).fit.fits);
+  ++c.run.batch;
+  const profile::Profile beyond = advise::plan(model, c);
+  CHECK_FALSE(beyond.fit.fits);
+  CHECK(beyond.memory.peak_reserved < beyond.fit.limit());  // its step would fit
+}
+
 TEST_CASE("two options that set the same thing to different values are refused in either order") {
   const OptionList::value_type fp16{"--autocast", "fp16"}, bf16{"--compute-dtype", "bf16"};
   const std::string one = refusal({fp16, bf16}), other = refusal({bf16, fp16});
