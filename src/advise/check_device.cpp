@@ -1,6 +1,5 @@
 #include "check_device.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -24,17 +23,12 @@ bool has_kernel_of_masks(const StepConfig& config, const simulate::Device& devic
          device.compute_capability == blackwell || config.run.attention != Attention::automatic;
 }
 
-bool has_window(const model::ModelSpec& model, std::int64_t seq) {
-  return std::any_of(model.window.begin(), model.window.end(),
-                     [&](std::int64_t w) { return w > 0 && w <= seq; });
-}
-
 }  // namespace
 
 bool plans_compiled(const model::ModelSpec& model, const StepConfig& config,
                     const simulate::Device& device) {
   return adds_up_rows(model, device) &&
-         (!has_window(model, std::numeric_limits<std::int64_t>::max()) ||
+         (!model.window_within(std::numeric_limits<std::int64_t>::max()) ||
           has_kernel_of_masks(config, device));
 }
 
@@ -85,7 +79,7 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                     "atomics, which torch.compile does from compute capability 9.0 on; what it "
                     "runs elsewhere is not planned; use --kernels eager, or name a GPU such as "
                     "h100-80gb or b200");
-  if (config.memory.kernels == Kernels::compiled && has_window(model, config.run.seq) &&
+  if (config.memory.kernels == Kernels::compiled && model.window_within(config.run.seq) &&
       !has_kernel_of_masks(config, device))
     throw UserError("--kernels compiled --attn auto with a sliding window on " + device.name +
                     ": PyTorch runs flash attention there, and with a mask its memory-efficient "

@@ -68,8 +68,7 @@ void note_task(const Setting& s, ExportResult& out) {
   if (s.c.task.kind == Task::grpo)
     out.notes.emplace_back(
         "num_generations divides the rows of a step over all ranks; GRPOTrainer takes "
-        "reward_funcs=, "
-        "whose models, if they are any, are not planned");
+        "reward_funcs=, whose models, if there are any, are not planned");
   else if (s.c.task.reference == Reference::model)
     out.notes.emplace_back(s.c.adapters.used()
                                ? "hand DPOTrainer ref_model=, a second model of the same dtype"
@@ -155,11 +154,10 @@ const char* mixed(const Setting& s) {
   return s.c.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
 }
 
-/// Under DeepSpeed bf16 is its own switch, of a model that is cast whole beside fp32 masters.
+/// Under DeepSpeed 16 bits are its own switch, of a model that is cast whole beside fp32 masters.
 bool mixes(const Setting& s) {
   const Precision& p = s.c.precision;
-  return p.param_dtype != p.compute_dtype || p.autocast ||
-         (s.c.layout.zero() && p.compute_dtype != DType::f32);
+  return p.param_dtype != p.compute_dtype || (s.c.layout.zero() && p.compute_dtype != DType::f32);
 }
 
 std::string training_arguments(const Setting& s, ExportResult& out) {
@@ -168,7 +166,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\n{}: {}\n{}{}",
       flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
-      mixes(s), checkpointing(s, out), liger(s));
+      mixes(s) || s.c.precision.autocast, checkpointing(s, out), liger(s));
   if (s.c.optimizer.kind == Optimizer::muon)
     out.notes.emplace_back(
         "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
@@ -253,9 +251,7 @@ std::string accelerate(const Setting& s) {
   std::string text = fmt::format(
       "compute_environment: LOCAL_MACHINE\nnum_processes: {}\n"
       "mixed_precision: '{}'\n",
-      s.c.layout.world,
-      s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.layout.zero() ? mixed(s)
-                                                                                    : "no");
+      s.c.layout.world, mixes(s) ? mixed(s) : "no");
   switch (s.c.layout.shard) {
     case Sharding::none:
       return text + "distributed_type: 'NO'\n";

@@ -125,9 +125,7 @@ void explain_attention(profile::Profile& result) {
     result.assumptions.push_back(
         "--packing without --attn flash has a mask of documents, which flash attention does not "
         "take: PyTorch runs its memory-efficient kernel");
-  bool windows = false;
-  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w <= c.run.seq);
-  if (windows && (c.run.attention == Attention::flash || !cudnn))
+  if (result.model.window_within(c.run.seq) && (c.run.attention == Attention::flash || !cudnn))
     result.assumptions.push_back(
         "a sliding window within --seq has a mask, which flash attention does not take: the "
         "memory-efficient kernel runs");
@@ -181,8 +179,7 @@ void explain_grpo(const profile::Profile& result, std::vector<std::string>& note
     case Rollout::vllm:
       notes.push_back(
           fmt::format("vLLM takes {} of the device, {:.3f} GiB, for as long as the trainer runs; "
-                      "its sleep mode "
-                      "is not planned",
+                      "its sleep mode is not planned",
                       c.task.engine_share, gib(result.fit.engine)));
       break;
     case Rollout::served:

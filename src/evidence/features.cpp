@@ -113,8 +113,7 @@ constexpr std::array traits{
     Trait{"gated delta nets", [](const ModelSpec& m, const StepConfig&) { return bool(m.delta); }},
     Trait{"sliding windows",
           [](const ModelSpec& m, const StepConfig& c) {
-            return std::any_of(m.window.begin(), m.window.end(),
-                               [&](std::int64_t w) { return w > 0 && w <= c.attended_tokens(); });
+            return m.window_within(c.attended_tokens());
           }},
     Trait{"attention sinks",
           [](const ModelSpec& m, const StepConfig&) { return m.attention_sinks; }},

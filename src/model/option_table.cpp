@@ -194,9 +194,9 @@ constexpr Requirement of_trl = {
     [](const StepConfig& c) { return c.runtime.framework == "trl"; },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "other tasks than sft are planned as TRL's trainers do them", "use --framework trl"};
-constexpr Requirement has_reference = {
-    [](const StepConfig& c) { return c.task.kind == Task::dpo || c.task.kind == Task::grpo; },
-    task_conflict, "only DPO and GRPO compare with a reference", "use --task dpo or grpo"};
+constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.compares(); },
+                                       task_conflict, "only DPO and GRPO compare with a reference",
+                                       "use --task dpo or grpo"};
 constexpr Requirement writes_answers = {
     [](const StepConfig& c) { return c.task.kind == Task::grpo; }, task_conflict,
     "only GRPO trains on completions that are written between its steps", "use --task grpo"};

@@ -262,22 +262,23 @@ void apply_shard(const Given& given, StepConfig& config) {
 void apply_rollout(const Given& given, StepConfig& config) {
   const auto share = argument(given.value);
   const std::string_view name = word(given.value);
-  config.task.engine_share = 0;
-  if (name == "vllm") {
-    if (!share)
-      refuse(given,
-             "vllm needs its share of the device (vllm_gpu_memory_utilization), such as "
-             "vllm:0.3");
-    config.task.rollout = Rollout::vllm;
-    config.task.engine_share =
-        parse_decimal({std::string(given.option) + " vllm:SHARE", *share}, "0.3");
-    if (!(config.task.engine_share > 0.0 && config.task.engine_share < 1.0))
-      refuse(given, "SHARE must be above 0 and below 1; try vllm:0.3");
+  TaskChoice& task = config.task;
+  if (name != "vllm") {
+    const auto* const found = std::find_if(std::begin(plain_rollouts), std::end(plain_rollouts),
+                                           [&](const auto& choice) { return choice.text == name; });
+    if (found == std::end(plain_rollouts)) refuse_choice(given, rollout_words);
+    if (share) refuse_argument(given);
+    task.rollout = found->value;
+    task.engine_share = 0;
     return;
   }
-  if (name != "generate" && name != "served") refuse_choice(given, rollout_words);
-  if (share) refuse_argument(given);
-  config.task.rollout = name == "served" ? Rollout::served : Rollout::generate;
+  if (!share)
+    refuse(given,
+           "vllm needs its share of the device (vllm_gpu_memory_utilization), such as vllm:0.3");
+  task.rollout = Rollout::vllm;
+  task.engine_share = parse_decimal({std::string(given.option) + " vllm:SHARE", *share}, "0.3");
+  if (!(task.engine_share > 0.0 && task.engine_share < 1.0))
+    refuse(given, "SHARE must be above 0 and below 1; try vllm:0.3");
 }
 
 void apply_compression(const Given& given, StepConfig& config) {
@@ -440,15 +441,9 @@ std::string shard_option(const StepConfig& config) {
 }
 
 std::string rollout_option(const StepConfig& config) {
-  switch (config.task.rollout) {
-    case Rollout::vllm:
-      return "vllm:" + options::decimal_text(config.task.engine_share);
-    case Rollout::served:
-      return "served";
-    case Rollout::generate:
-      break;
-  }
-  return "generate";
+  if (config.task.rollout == Rollout::vllm)
+    return "vllm:" + options::decimal_text(config.task.engine_share);
+  return options::text_of(options::plain_rollouts, config.task.rollout);
 }
 
 std::string compression_option(const StepConfig& config) {

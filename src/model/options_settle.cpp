@@ -290,7 +290,7 @@ void settle_task(StepConfig& c, const Choices& hand) {
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "
                     "or adapter");
-  const LossKind own = c.task.kind == Task::dpo || grpo ? LossKind::tiled : LossKind::ce;
+  const LossKind own = c.task.compares() ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
                     ": the trainer computes its loss its own way; leave --loss out");

@@ -276,6 +276,12 @@ struct ModelSpec {
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
+  /// Whether some block's window has at most so many tokens.
+  [[nodiscard]] bool window_within(std::int64_t tokens) const {
+    for (const std::int64_t w : window)
+      if (w > 0 && w <= tokens) return true;
+    return false;
+  }
   /// Windows are chunks of so many tokens, which see nothing before them (llama4); 0: they slide.
   std::int64_t attention_chunk = 0;
   /// Per block: q and k are not rotated (smollm3). Empty where all are.

@@ -157,6 +157,8 @@ struct TaskChoice {
   double engine_share = 0;  ///< of the device's memory, which a vLLM beside the trainer takes
 
   [[nodiscard]] bool supervised() const { return kind == Task::sft; }
+  /// Its loss is of the fused LM head's log-probabilities, over a reference's if there is one.
+  [[nodiscard]] bool compares() const { return kind == Task::dpo || kind == Task::grpo; }
   [[nodiscard]] bool pairs() const { return kind != Task::sft && kind != Task::grpo; }
   bool operator==(const TaskChoice&) const = default;
 };

@@ -95,14 +95,11 @@ bool converts(const model::ModelSpec& spec, const StepConfig& config) {
 
 constexpr std::string_view router = "gate";
 
-/// Whether such a name is what `target` ends in: it names linear layers no more.
-bool names_expert(const model::ModelSpec& spec, std::string_view target, std::string_view expert) {
-  return !model::layer_names(spec.family).expert_down.empty() && ends_in(target, expert);
-}
+/// Of a family whose experts are converted: such a target names linear layers no more.
 bool names_experts(const model::ModelSpec& spec, std::string_view target) {
   const model::LayerNames& all = model::layer_names(spec.family);
-  return names_expert(spec, target, router) || names_expert(spec, target, all.expert_gate) ||
-         names_expert(spec, target, all.expert_up) || names_expert(spec, target, all.expert_down);
+  return ends_in(target, router) || ends_in(target, all.expert_gate) ||
+         ends_in(target, all.expert_up) || ends_in(target, all.expert_down);
 }
 
 /// Of a mixture without linear layers in its MLPs all blocks have experts, and no shared one.
@@ -117,6 +114,12 @@ bool has_mlp_layers(const model::ModelSpec& spec) {
 DType trained_dtype(const StepConfig& config) {
   const bool own = config.adapters.used() && config.adapters.method != AdapterMethod::ln_tuning;
   return own ? config.adapters.dtype : config.precision.param_dtype;
+}
+
+DType lora_dtype(const StepConfig& config) {
+  const bool mixed =
+      config.layout.gathers() && config.precision.param_dtype != config.precision.compute_dtype;
+  return mixed ? config.precision.compute_dtype : config.adapters.dtype;
 }
 
 std::vector<Module> linear_layers(const model::ModelSpec& spec) {
@@ -161,7 +164,7 @@ ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& co
   const auto list = split(targets);
   const auto named = [&](std::string_view expert) {
     return std::any_of(list.begin(), list.end(),
-                       [&](std::string_view target) { return names_expert(spec, target, expert); });
+                       [&](std::string_view target) { return ends_in(target, expert); });
   };
   return {named(router), named(all.expert_gate), named(all.expert_up), named(all.expert_down)};
 }

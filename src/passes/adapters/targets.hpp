@@ -20,6 +20,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 
 /// Of what is trained: adapters have a dtype of their own, but ln-tuning trains the model's norms.
 [[nodiscard]] DType trained_dtype(const StepConfig& config);
+/// That LoRA's matrices are computed with: fsdp2's mixed precision gathers all parameters in the
+/// compute dtype.
+[[nodiscard]] DType lora_dtype(const StepConfig& config);
 
 /// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.
 [[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec);

@@ -70,13 +70,6 @@ void Lowering::quantized(Linear& l, Module leaf) {
   l.offset = state({}, DType::f32);
 }
 
-/// fsdp2's mixed precision gathers all of them in the compute dtype.
-DType Lowering::lora_dtype() const {
-  const bool mixed =
-      config_.layout.gathers() && config_.precision.param_dtype != config_.precision.compute_dtype;
-  return mixed ? config_.precision.compute_dtype : config_.adapters.dtype;
-}
-
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
                                              Module leaf) {
   Linear l;
@@ -99,10 +92,11 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
   }
   const std::int64_t rank = config_.adapters.rank;
   const bool by_rows = tp_ > 1 && ir::split_by_inputs(leaf);
-  l.lora_a = trained(Shape{by_rows ? rank : part(rank), in}, lora_dtype(), leaf);
-  l.lora_b = trained(Shape{out, by_rows ? part(rank) : rank}, lora_dtype(), leaf);
+  const DType type = lora_dtype(config_);
+  l.lora_a = trained({by_rows ? rank : part(rank), in}, type, leaf);
+  l.lora_b = trained({out, by_rows ? part(rank) : rank}, type, leaf);
   s_.parameters.back().summed = by_rows;
-  if (config_.adapters.dora) l.magnitude = trained(Shape{out}, lora_dtype(), leaf);
+  if (config_.adapters.dora) l.magnitude = trained({out}, type, leaf);
   return l;
 }
 

@@ -3,6 +3,7 @@
 // (torch.nn.utils.parametrize, v2.11): registering computes the adapted weight once to check it,
 // and what the first read computes is cached until the outermost wrapper is done.
 #include "lowering.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 
@@ -16,8 +17,9 @@ LowRankValues Lowering::low_rank_of(V weight, std::int64_t fused, Module leaf) {
   const Shape s = shape(weight);
   const std::int64_t matrices = s.rank() == 3 ? s[0] : 1;
   const std::int64_t rank = config_.adapters.rank * fused * matrices;
-  const V a = trained({rank, s.back()}, lora_dtype(), leaf);
-  return {a, trained({s[s.rank() - 2], rank}, lora_dtype(), leaf)};
+  const DType type = lora_dtype(config_);
+  const V a = trained({rank, s.back()}, type, leaf);
+  return {a, trained({s[s.rank() - 2], rank}, type, leaf)};
 }
 
 /// get_delta_factors: of each expert B [out, rank] and A [rank, in], in the weight's dtype. In

@@ -1,6 +1,6 @@
-// TRL v1.16, trainer/grpo_trainer.py: GRPOTrainer._compute_loss with the loss "dapo", one iteration
-// of each batch, no reference's term; of which completions each rank has, their rewards and what
-// scored them is not planned (docs/tasks.md).
+// TRL v1.16, trainer/grpo_trainer.py: GRPOTrainer._compute_loss with the loss "dapo" and one
+// iteration of each batch. What writes completions is estimated; what scores them, and their
+// rewards, are not planned (docs/tasks.md).
 #include <algorithm>
 
 #include "lowering.hpp"

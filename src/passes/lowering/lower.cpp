@@ -168,8 +168,7 @@ constexpr Exclusion exclusions_of_lower[] = {
     {"--attn other than eager and, where scores are soft-capped, flash, where they are so, have "
      "sinks or a bias, or are in fp32",
      "transformers has no scaled_dot_product_attention for such scores; flash-attn's function "
-     "takes "
-     "a cap, and no sinks or bias",
+     "takes a cap, and no sinks or bias",
      "use --attn eager or auto, of soft-capped scores also flash",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&

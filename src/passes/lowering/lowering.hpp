@@ -62,7 +62,6 @@ class Lowering : private Emission {
   V trained(const ir::Shape& shape, DType dtype, ir::Module leaf);
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
-  [[nodiscard]] DType lora_dtype() const;
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_delta(Block& b);
@@ -449,6 +448,8 @@ class Lowering : private Emission {
 
   // reward.cpp
   void loss_reward();
+
+  // grpo.cpp
   void loss_grpo();
   void logged_clipping(V ratio, V entropy);
   [[nodiscard]] std::int64_t generation_bytes() const;

@@ -267,8 +267,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   phase_ = ir::Phase::forward;
-  const bool scored = config_.task.kind == Task::dpo || config_.task.kind == Task::grpo;
-  labels_ = scored ? scored_labels() : m_.labels;
+  labels_ = config_.task.compares() ? scored_labels() : m_.labels;
   backbone();
   s_.loss = ir::no_id;
   s_.loss_outside = config_.loss_outside();

@@ -121,6 +121,16 @@ ir::ValueId MegatronLayers::unpermute(V rows, V places, std::int64_t tokens) {
   return node(OpKind::autograd_function, {rows, places}, sum, std::move(g));
 }
 
+/// `y` of `x` by a kernel that reads `places`, which are saved; its gradient by one more, or by one
+/// that another tensor's gradient comes from: `launches` 0.
+ir::ValueId MegatronLayers::by_places(V x, V places, V y, std::int32_t launches) {
+  CompiledGraph g;  // x, places, gradient
+  g.made = {{shape(x), dtype(x), -1}};
+  g.launches = {{OpKind::generated, ir::Generated{launches}, leaf_, {2, 1}, {3}}};
+  g.results = {3, -1};
+  return node(OpKind::autograd_function, {x, places}, y, std::move(g));
+}
+
 /// moe_permute_with_probs of Transformer Engine (v2.14, pytorch/permutation.py, mask map): of each
 /// token the rows and the experts that it goes to in 32 bits, which are saved, and one kernel for
 /// rows and weights, as its backward.
@@ -134,45 +144,31 @@ MegatronLayers::Permuted MegatronLayers::permute_fused(V x, V weights, V chosen,
   emit(OpKind::generated, {chosen}, {places, sums}, ir::Generated{3});
   const V moved = plain({rows, 1, h}, dtype_), picked = plain({rows, 1, 1}, dtype(weights));
   emit(OpKind::generated, {x, weights, places}, {moved, picked}, ir::Generated{});
-  CompiledGraph g;  // x, places, gradient
-  g.made = {{{tokens, 1, h}, dtype_, -1}};
-  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
-  g.results = {3, -1};
-  CompiledGraph w;  // weights, places, gradient
-  w.made = {{shape(weights), dtype(weights), -1}};
-  w.launches = {{OpKind::generated, ir::Generated{0}, leaf_, {2, 1}, {3}}};
-  w.results = {3, -1};
-  const V of_weights = node(OpKind::autograd_function, {weights, places}, picked, std::move(w));
-  return {node(OpKind::autograd_function, {x, places}, moved, std::move(g)), of_weights, places};
+  const V of_weights = by_places(weights, places, picked, 0);
+  return {by_places(x, places, moved, 1), of_weights, places};
 }
 
 ir::ValueId MegatronLayers::unpermute_fused(V rows, V places, std::int64_t tokens) {
   leaf_ = Module::mlp;
   const V sum = plain({tokens, 1, spec_.hidden}, dtype_);
   emit(OpKind::generated, {rows, places}, {sum}, ir::Generated{});
-  CompiledGraph g;  // rows, places, gradient
-  g.made = {{shape(rows), dtype_, -1}};
-  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
-  g.results = {3, -1};
-  return node(OpKind::autograd_function, {rows, places}, sum, std::move(g));
+  return by_places(rows, places, sum, 1);
 }
 
 /// sort_chunks_by_idxs: what came from each rank, in the order of experts, or back. `places`:
 /// fused, by a row's number in 32 bits.
 ir::ValueId MegatronLayers::reordered(V x, V places) {
   const V y = plain(shape(x), dtype(x));
+  if (places != ir::no_id) {
+    emit(OpKind::generated, {x, places}, {y}, ir::Generated{});
+    return by_places(x, places, y, 1);
+  }
+  emit(OpKind::clone, {x}, {y});
   CompiledGraph g;
   g.made = {{shape(x), dtype(x), -1}};
-  if (places == ir::no_id) {
-    emit(OpKind::clone, {x}, {y});
-    g.launches = {{OpKind::clone, {}, leaf_, {1}, {2}}};
-    g.results = {2};
-    return node(OpKind::autograd_function, {x}, y, std::move(g));
-  }
-  emit(OpKind::generated, {x, places}, {y}, ir::Generated{});
-  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
-  g.results = {3, -1};
-  return node(OpKind::autograd_function, {x, places}, y, std::move(g));
+  g.launches = {{OpKind::clone, {}, leaf_, {1}, {2}}};
+  g.results = {2};
+  return node(OpKind::autograd_function, {x}, y, std::move(g));
 }
 
 /// MoEAllGatherTokenDispatcher. What comes back is summed over ranks in the weights' dtype.

@@ -110,11 +110,7 @@ bool is_gpt(const ModelSpec& m) {
   return norms && mlp && plain;
 }
 
-bool has_window(const ModelSpec& m, const StepConfig& c) {
-  for (std::int64_t w : m.window)
-    if (w > 0 && w < c.run.seq) return true;
-  return false;
-}
+bool has_window(const ModelSpec& m, const StepConfig& c) { return m.window_within(c.run.seq - 1); }
 
 /// --pp-layers fits the model, 0 at the ends at most, or it goes round by itself.
 bool stages_fit(const ModelSpec& m, const StepConfig& c) {

@@ -75,6 +75,7 @@ class MegatronLayers : private Emission {
   Permuted permute(V x, V weights, V chosen, std::int64_t rows, std::int64_t experts);
   V unpermute(V rows, V places, std::int64_t tokens);
   V exchange(ir::OpKind kind, V x, std::int64_t rows, bool buffered = false);
+  V by_places(V x, V places, V y, std::int32_t launches);
   Permuted permute_fused(V x, V weights, V chosen, std::int64_t rows);
   V unpermute_fused(V rows, V places, std::int64_t tokens);
   V exchange_lists(ir::OpKind kind, V x, std::int64_t rows);

@@ -10,6 +10,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 
@@ -64,9 +65,7 @@ bool llama_like(const model::ModelSpec& m) {
 }
 
 bool short_window(const model::ModelSpec& m, const StepConfig& c) {
-  for (std::int64_t w : m.window)
-    if (w > 0 && w <= c.run.seq) return true;
-  return false;
+  return m.window_within(c.run.seq);
 }
 
 namespace {
@@ -225,9 +224,7 @@ constexpr Exclusion exclusions_of_tp[] = {
      "AutoModel's layers cast neither their input nor their result: PyTorch refuses the product",
      "give --lora-dtype the dtype of the computation, such as --lora-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) {
-       const bool gathered_alike =
-           c.layout.gathers() && c.precision.param_dtype != c.precision.compute_dtype;
-       return adapted(c) && !gathered_alike && c.adapters.dtype != c.precision.compute_dtype;
+       return adapted(c) && lora_dtype(c) != c.precision.compute_dtype;
      }},
     {"--tp --lora --kernels compiled or --fp8",
      "adapters in parts inside a compiled block, or beside Float8Linear, are not planned yet",
