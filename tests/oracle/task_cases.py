@@ -66,13 +66,31 @@ def on_deepspeed():
         yield "llama", f"--world 2 {TRL} --task dpo --shard {stage} --batch 1 --seq 2048"
 
 
+DRAWN_FROM = ["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"]
+LENGTHS = [256, 512, 768, 1000, 1536, 2048]
+
+
+def loop(draw, optimizers):
+    """What any of the trainers may be given."""
+    words = []
+    if draw.random() < 0.35:
+        words += ["--ac none"]
+    if draw.random() < 0.3:
+        words += ["--param-dtype bf16"]
+    if draw.random() < 0.2:
+        words += ["--grad-accum 3"]
+    if draw.random() < 0.2:
+        words += ["--optimizer", draw.choice(optimizers)]
+    return words
+
+
 def drawn(count=30):
     """Drawn, measured before any was planned for."""
     draw = random.Random(47)
     for _ in range(count):
-        name = draw.choice(["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"])
+        name = draw.choice(DRAWN_FROM)
         task = draw.choice(["dpo"] * 4 + ["reward", "orpo", "simpo"])
-        seq = draw.choice([256, 512, 768, 1000, 1536, 2048])
+        seq = draw.choice(LENGTHS)
         words = [TRL, "--task", task, "--batch", draw.choice("12345"), "--seq", str(seq)]
         adapted = draw.random() < 0.45
         if adapted:
@@ -83,15 +101,7 @@ def drawn(count=30):
             words += draw.choice([[], ["--ref precomputed"]])
         if task != "reward" and draw.random() < 0.4:
             words += ["--prompt", str(seq // draw.choice([2, 3, 4]))]
-        if draw.random() < 0.35:
-            words += ["--ac none"]
-        if draw.random() < 0.3:
-            words += ["--param-dtype bf16"]
-        if draw.random() < 0.2:
-            words += ["--grad-accum 3"]
-        if draw.random() < 0.2:
-            words += ["--optimizer", draw.choice(["adamw-8bit", "sgd", "adafactor", "adamw-foreach"])]
-        yield name, " ".join(words)
+        yield name, " ".join(words + loop(draw, ["adamw-8bit", "sgd", "adafactor", "adamw-foreach"]))
 
 
 def online():
@@ -112,8 +122,8 @@ def drawn_online(count=30):
     """Drawn, measured before any was planned for."""
     draw = random.Random(48)
     for _ in range(count):
-        name = draw.choice(["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"])
-        seq = draw.choice([256, 512, 768, 1000, 1536, 2048])
+        name = draw.choice(DRAWN_FROM)
+        seq = draw.choice(LENGTHS)
         words = [TRL, "--task grpo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
         if draw.random() < 0.45:
             words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
@@ -121,15 +131,7 @@ def drawn_online(count=30):
             words += draw.choice([[], ["--ref adapter"]])
         elif draw.random() < 0.3:
             words += ["--ref model"]
-        if draw.random() < 0.35:
-            words += ["--ac none"]
-        if draw.random() < 0.3:
-            words += ["--param-dtype bf16"]
-        if draw.random() < 0.2:
-            words += ["--grad-accum 3"]
-        if draw.random() < 0.2:
-            words += ["--optimizer", draw.choice(["sgd", "adafactor", "adamw-foreach"])]
-        yield name, " ".join(words)
+        yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
 CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online()]

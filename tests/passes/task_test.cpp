@@ -19,7 +19,7 @@ StepConfig of_task(Task task, Reference reference = Reference::none) {
   c.runtime.framework = "trl";
   c.task.kind = task;
   c.task.reference = reference;
-  c.memory.loss = task == Task::dpo || task == Task::grpo ? LossKind::tiled : LossKind::ce;
+  c.memory.loss = c.task.compares() ? LossKind::tiled : LossKind::ce;
   c.memory.hold_output = false;
   return c;
 }

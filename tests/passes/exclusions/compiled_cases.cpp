@@ -4,6 +4,13 @@
 namespace ac_advisor::test {
 namespace {
 
+void compiled_over_nf4(StepConfig& c) {
+  c.adapters.rank = 8;
+  c.adapters.targets = "all-linear";
+  c.adapters.quantize = Quantization::nf4;
+  c.memory.kernels = Kernels::compiled;
+}
+
 const Case cases[] = {
     {"--compile-unit model, --kernels other than compiled",
      [](auto&, StepConfig& c) {
@@ -157,20 +164,14 @@ const Case cases[] = {
      "MatMul8bitLt"},
     {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.quantize = Quantization::nf4;
-       c.memory.kernels = Kernels::compiled;
+       compiled_over_nf4(c);
        c.layout.shard = Sharding::fsdp2;
        c.layout.world = 2;
      },
      "no full graph"},
     {"--kernels compiled --quantize nf4 or nf4-double --fp8 RECIPE",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.quantize = Quantization::nf4;
-       c.memory.kernels = Kernels::compiled;
+       compiled_over_nf4(c);
        c.precision.fp8 = Fp8Recipe::rowwise;
      },
      "--kernels compiled --quantize nf4 --fp8 rowwise"},
@@ -236,8 +237,7 @@ const Case cases[] = {
      "around an all-to-all"},
     {"--kernels compiled --adapter METHOD",
      [](auto&, StepConfig& c) {
-       c.adapters.method = AdapterMethod::loha;
-       c.adapters.size = 8;
+       by(c, AdapterMethod::loha, 8);
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --adapter loha"},

@@ -163,7 +163,7 @@ const Case cases[] = {
     {"--pp --adapter METHOD",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
-       c.adapters.method = AdapterMethod::ia3;
+       by(c, AdapterMethod::ia3);
      },
      "use --lora RANK"},
     {"--pp --lora-targets NAMES, a rank whose stages have none of them",

@@ -4,6 +4,14 @@
 namespace ac_advisor::test {
 namespace {
 
+/// AutoModel's layers, in two parts.
+void adapted(StepConfig& c, std::int64_t rank = 8) {
+  c.layout.tp = c.layout.world = 2;
+  c.adapters.rank = rank;
+  c.adapters.targets = "all-linear";
+  c.adapters.dtype = DType::bf16;
+}
+
 const Case cases[] = {
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
@@ -86,60 +94,38 @@ const Case cases[] = {
     {"--tp --adapter METHOD",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
-       c.adapters.method = AdapterMethod::ia3;
+       by(c, AdapterMethod::ia3);
      },
      "use --lora RANK"},
     {"--tp --lora, --framework other than automodel and hf",
      [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
+       adapted(c);
        c.runtime.framework = "torchtitan";
      },
      "use --framework automodel"},
     {"--tp --lora, --dora, --lora-dropout or --quantize",
      [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
+       adapted(c);
        c.adapters.dropout = 0.1;
      },
      "do these in parts"},
-    {"--tp T --lora RANK, RANK no multiple of T",
-     [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
-       c.adapters.rank = 7;
-     },
+    {"--tp T --lora RANK, RANK no multiple of T", [](auto&, StepConfig& c) { adapted(c, 7); },
      "--tp 2 --lora 7"},
     {"--tp --lora, adapters in another dtype than the computation",
      [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
+       adapted(c);
        c.adapters.dtype = DType::f32;
      },
      "such as --lora-dtype bf16"},
     {"--tp --lora --kernels compiled or --fp8",
      [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
+       adapted(c);
        c.memory.kernels = Kernels::compiled;
      },
      "inside a compiled block"},
     {"--tp --lora, ac-trainer",
      [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dtype = DType::bf16;
+       adapted(c);
        c.runtime.kind = Runtime::ac_trainer;
      },
      "plan it instead"},
