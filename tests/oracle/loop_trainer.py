@@ -35,15 +35,17 @@ class Tokens(torch.utils.data.Dataset):
 
 
 class SecondStep(transformers.TrainerCallback):
-    """The peak of allocated memory from the second step's begin on, and what that step launches."""
+    """The peak of allocated memory from the second step's begin on, and what that step launches. (`number` 2: the third's.)"""
+
+    number = 1
 
     def on_step_begin(self, args, state, control, **_):
-        if state.global_step == 1:
+        if state.global_step == self.number:
             torch.cuda.reset_peak_memory_stats()
             self.before = emulator.counts()
 
     def on_step_end(self, args, state, control, **_):
-        if state.global_step == 2:
+        if state.global_step == self.number + 1:
             self.launches = [emulator.counts()[a][0] - self.before[a][0] for a in LAUNCHES]
 
 
@@ -53,15 +55,15 @@ def document(options):
 
 
 def rows_of(options):
-    """A second step that the data end in would have fewer micro-batches."""
-    return max(64, 2 * options.batch * options.grad_accum * options.world)
+    """A last step that the data end in would have fewer micro-batches."""
+    return max(64, (SecondStep.number + 1) * options.batch * options.grad_accum * options.world)
 
 
 def arguments(options, folder):
     """What a user sets, and what keeps a short run silent."""
     return {
         "output_dir": folder,
-        "max_steps": 2,
+        "max_steps": SecondStep.number + 1,
         "per_device_train_batch_size": options.batch if options.framework == "trl" or not options.packing
         else options.packing,
         "gradient_accumulation_steps": options.grad_accum,

@@ -1,0 +1,52 @@
+"""The cases of sharded_trainer_peaks.json: models, and the planner's options."""
+
+import random
+
+from loop_cases import ALL
+from task_cases import LENGTHS, TRL
+
+MODELS = ["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2"]
+
+
+def named():
+    for shard in ("zero3", "fsdp2"):
+        for name in ("untied", "qwen2"):
+            for task in ("sft", "dpo", "dpo --ref precomputed", "reward", "orpo", "simpo"):
+                if shard == "fsdp2" and "precomputed" in task:
+                    continue  # TRL computes them by a model that it loads by name
+                yield name, f"--world 2 {TRL} --task {task} --shard {shard} --batch 2 --seq 1024"
+            for task in ("sft", "dpo", "reward"):
+                yield name, f"--world 2 {TRL} --task {task} --shard {shard} --batch 2 --seq 1024 --lora 16 {ALL}"
+            yield name, f"--world 2 {TRL} --task dpo --shard {shard} --batch 2 --seq 1024 --ac none"
+            for more in ("--ac none", "--grad-accum 2"):  # the reference is the policy without its adapters
+                yield name, f"--world 2 {TRL} --task dpo --shard {shard} --batch 2 --seq 1024 --lora 16 {ALL} {more}"
+            yield name, f"--world 2 {TRL} --task grpo --shard {shard} --rollout served --batch 4 --seq 1024 --prompt 256"
+            yield name, f"--world 2 {TRL} --task grpo --ref model --shard {shard} --rollout served --batch 4 --seq 1024 --prompt 256"
+
+
+def drawn(count=40):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(52)
+    for _ in range(count):
+        name, shard = draw.choice(MODELS), draw.choice(["zero3", "fsdp2"])
+        task = draw.choice(["sft", "sft", "dpo", "dpo", "dpo", "reward", "orpo", "grpo"])
+        world, seq = draw.choice([2, 4, 8]), draw.choice(LENGTHS)
+        words = [f"--world {world}", TRL, "--task", task, "--shard", shard, "--batch", draw.choice("246" if task == "grpo" else "1234"),
+                 "--seq", str(seq)]
+        adapted = draw.random() < 0.4
+        if adapted:
+            words += ["--lora", draw.choice(["8", "16", "64"]), ALL]
+        if task == "dpo":
+            words += draw.choice([[], [], ["--ref precomputed"] if shard == "zero3" else []])
+        if task == "grpo":
+            words += ["--rollout served", "--prompt", str(seq // draw.choice([2, 4]))]
+            words += [] if adapted else draw.choice([[], ["--ref model"]])
+        elif task not in ("reward", "sft") and draw.random() < 0.4:
+            words += ["--prompt", str(seq // draw.choice([2, 3]))]
+        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
+            if draw.random() < chance:
+                words += [word]
+        yield name, " ".join(words)
+
+
+CASES = [*named(), *drawn()]
