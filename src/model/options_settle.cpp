@@ -145,15 +145,16 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 }
 
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
-/// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
-/// leaves those of another as PEFT makes them. torchtune's, AutoModel's and litgpt's adapters are
-/// their own, in the dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py:
-/// module.bfloat16()).
+/// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, has
+/// PEFT make them in the base's dtype under ZeRO 3 (autocast_adapter_dtype=False), and leaves
+/// others as PEFT makes them. torchtune's, AutoModel's and litgpt's adapters are their own, in the
+/// dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py: module.bfloat16()).
 void settle_adapters(StepConfig& c, const Choices& hand) {
   const bool of_peft =
       c.runtime.framework != "torchtune" && c.runtime.framework != "automodel" && !c.litgpt();
   if (!hand.has("--lora-dtype")) {
-    const bool cast_whole = c.layout.zero() && !c.layout.zero3() && c.adapters.used();
+    const bool cast_whole =
+        c.layout.zero() && c.adapters.used() && (!c.layout.zero3() || c.runtime.framework == "trl");
     if (cast_whole && c.runtime.kind == Runtime::pytorch)
       c.adapters.dtype = DType::bf16;
     else if (of_peft && c.adapters.quantize == Quantization::none)
@@ -260,11 +261,16 @@ void settle_compiled_loss(StepConfig& c, const Choices& hand) {
 }
 
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: gradient_checkpointing_enable with
-/// an empty dictionary, so torch.utils.checkpoint is not told, whose own default is reentrant.
+/// an empty dictionary, so torch.utils.checkpoint is not told, whose own default is reentrant. TRL
+/// v1.16's trainers ask for it, too, for PEFT under ZeRO 3, in a field that transformers v5.23 does
+/// not read any more: what does take it is models/utils.py, disable_gradient_checkpointing, after a
+/// forward without gradients.
 void settle_checkpoints(StepConfig& c, const Choices& hand) {
   const bool whole_blocks = c.memory.ac == AcMode::full && c.memory.scope == AcScope::block;
-  if (!hand.has("--ac-reentrant"))
-    c.memory.reentrant = c.adapters.kbit_prepare && c.adapters.quantized() && whole_blocks;
+  const bool prepared = c.adapters.kbit_prepare && c.adapters.quantized(),
+             scored = c.task.compares() && c.task.reference != Reference::precomputed,
+             forced = scored && c.layout.zero3() && c.adapters.used();
+  if (!hand.has("--ac-reentrant")) c.memory.reentrant = (prepared || forced) && whole_blocks;
 }
 
 /// TRL v1.16: DPOTrainer loads a second model unless there are adapters, which it turns off;

@@ -150,7 +150,7 @@ TEST_CASE("ZeRO 3's hooks gather and free the parameters that DeepSpeed's do, in
       const bool forward = what.ends_with("forward");
       const Done done =
           done_by(what == "end backward"      ? fetches.end_backward()
-                  : what.starts_with("fetch") ? fetches.fetch(forward)
+                  : what.starts_with("fetch") ? fetches.fetch(call_of(c, name), forward)
                                               : fetches.release(call_of(c, name), forward));
       const Done expected{hook.at(2), hook.at(3)};
       CHECK(done.gathers == expected.gathers);

@@ -53,28 +53,40 @@ TEST_CASE(
   passes::Zero3Fetches fetches({10, 20, 30}, {false, false, false},
                                {call(0, {}), call(1, {0}), call(2, {1}), call(3, {2})},
                                {25, 1000, 0});
-  CHECK(fetches.fetch(true) == std::vector<FetchAction>{{Kind::gather, 0, {0, 1}}});
-  CHECK(fetches.fetch(true) ==
+  CHECK(fetches.fetch(call(0, {}), true) == std::vector<FetchAction>{{Kind::gather, 0, {0, 1}}});
+  CHECK(fetches.fetch(call(1, {0}), true) ==
         std::vector<FetchAction>{{Kind::split, 0, {0, 1}}, {Kind::gather, 1, {2}}});
   CHECK(fetches.release(call(1, {0}), true) == std::vector<FetchAction>{{Kind::free, -1, {0}}});
-  CHECK(fetches.fetch(true) == std::vector<FetchAction>{{Kind::drop, 0, {0, 1}}});
+  CHECK(fetches.fetch(call(2, {1}), true) == std::vector<FetchAction>{{Kind::drop, 0, {0, 1}}});
 }
 
 TEST_CASE("zero3: nothing is gathered ahead beyond the limit of live elements") {
   passes::Zero3Fetches fetches({10, 20}, {false, false}, {call(0, {0}), call(1, {1})}, {25, 10, 0});
-  CHECK(fetches.fetch(true) == std::vector<FetchAction>{{Kind::gather, 0, {0}}});
+  CHECK(fetches.fetch(call(0, {0}), true) == std::vector<FetchAction>{{Kind::gather, 0, {0}}});
   CHECK(fetches.release(call(0, {0}), true) == std::vector<FetchAction>{{Kind::free, -1, {0}}});
-  CHECK(fetches.fetch(true) == std::vector<FetchAction>{{Kind::gather, 1, {1}}});
+  CHECK(fetches.fetch(call(1, {1}), true) == std::vector<FetchAction>{{Kind::gather, 1, {1}}});
 }
 
 TEST_CASE("zero3: what the trace uses again within the reuse distance is kept") {
   const std::vector<ModuleCall> trace{call(0, {0}), call(1, {1}), call(0, {0})};
   passes::Zero3Fetches near({10, 20}, {false, false}, trace, {0, 1000, 21});
-  CHECK(near.fetch(true).size() == 1);
+  CHECK(near.fetch(trace[0], true).size() == 1);
   CHECK(near.release(trace[0], true).empty());
   passes::Zero3Fetches far({10, 20}, {false, false}, trace, {0, 1000, 20});
-  CHECK(far.fetch(true).size() == 1);
+  CHECK(far.fetch(trace[0], true).size() == 1);
   CHECK(far.release(trace[0], true) == std::vector<FetchAction>{{Kind::free, -1, {0}}});
+}
+
+TEST_CASE("zero3: without a trace nothing is gathered ahead, and all goes after its module") {
+  passes::Zero3Fetches fetches({10, 20}, {true, false}, {});
+  const ModuleCall both = call(0, {0, 1}), after = call(1, {1});
+  CHECK(fetches.fetch(both, true) == std::vector<FetchAction>{
+                                         {Kind::gather, 0, {1}},
+                                     });
+  CHECK(fetches.release(both, true) ==
+        std::vector<FetchAction>{{Kind::free, -1, {0}}, {Kind::free, -1, {1}}});
+  CHECK(fetches.fetch(after, true) == std::vector<FetchAction>{{Kind::gather, 1, {1}}});
+  CHECK(fetches.fetch(both, true) == std::vector<FetchAction>{{Kind::gather, 2, {0}}});
 }
 
 TEST_CASE("zero3: a frozen weight that a recomputation gathered goes with the module that waits") {
@@ -82,8 +94,8 @@ TEST_CASE("zero3: a frozen weight that a recomputation gathered goes with the mo
   const std::vector<ModuleCall> trace{call(1, {1}), call(0, {0}), call(0, {0})};
   const auto freed_with = [&](std::vector<bool> frozen) {
     passes::Zero3Fetches fetches({10, 20}, {false, false}, trace, {0, 1000, 1000}, frozen);
-    CHECK(fetches.fetch(false).size() == 1);
-    CHECK(fetches.fetch(true, /*recomputing=*/true).size() == 1);
+    CHECK(fetches.fetch(trace[0], false).size() == 1);
+    CHECK(fetches.fetch(trace[1], true, /*recomputing=*/true).size() == 1);
     CHECK(fetches.release(trace[1], true).empty());
     return fetches.release(trace[0], false);
   };

@@ -216,17 +216,15 @@ constexpr Exclusion exclusions_of_regions[] = {
               c.memory.ac != AcMode::grouped;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac-reentrant --ac " + ac_option(c); }},
-    {"--ac-reentrant with --shard fsdp1, fsdp2, hsdp:N or zero3, --pp, --tp, --cp, compiled "
-     "kernels, "
+    {"--ac-reentrant with --shard fsdp1, fsdp2 or hsdp:N, --pp, --tp, --cp, compiled kernels, "
      "--offload, an imported graph or ac-trainer",
      "an engine within the engine runs their hooks in another order: not planned",
      "use --no-ac-reentrant",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.memory.reentrant &&
-              (c.layout.fsdp() || c.layout.zero3() || c.layout.pp > 1 || c.layout.tp > 1 ||
-               c.layout.cp > 1 || c.memory.kernels == Kernels::compiled ||
-               c.memory.offload != Offload::none || m.graph ||
-               c.runtime.kind == Runtime::ac_trainer);
+              (c.layout.fsdp() || c.layout.pp > 1 || c.layout.tp > 1 || c.layout.cp > 1 ||
+               c.memory.kernels == Kernels::compiled || c.memory.offload != Offload::none ||
+               m.graph || c.runtime.kind == Runtime::ac_trainer);
      }},
     {"--ac selective, a model that shares keys and values between blocks",
      "a block cannot be recomputed alone", "use --ac full --ac-scope submodule",

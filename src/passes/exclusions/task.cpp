@@ -24,13 +24,13 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
-    {"--task other than sft --shard fsdp1, fsdp2, hsdp:N or zero3, pairs or --ref model",
+    {"--task other than sft --shard fsdp1, fsdp2 or hsdp:N, pairs or --ref model",
      "a sharded reference, and what accelerate and TRL do with a sharded LM head, are not planned "
      "yet",
      "use --shard zero2, the nearest: it holds whole parameters, so it is above such a step",
      [](const ModelSpec&, const StepConfig& c) {
        const bool reference = c.task.reference == Reference::model;
-       return (pairs(c) || reference) && (c.layout.fsdp() || c.layout.zero3());
+       return (pairs(c) || reference) && c.layout.fsdp();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",

@@ -111,9 +111,6 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
   const V targets = out({all}, DType::i64, false);
   emit(OpKind::index, {labels, scored.mask}, {targets});
   const DType type = config_.precision.autocast ? config_.precision.compute_dtype : dtype(rows);
-  // trl/trainer/utils.py (v1.16), maybe_gather_lm_head_ctx: under ZeRO 3 the head's weight is
-  // gathered for this function alone, and once more for its backward, as the head's own hooks
-  // would.
   if (config_.layout.zero3()) leaf_ = Module::lm_head;
   const TokenStatistics of = token_statistics(rows, targets, type, asked);
   const V log_probs = out({all}, DType::f32, grad(rows) || grad(m_.lm_head));

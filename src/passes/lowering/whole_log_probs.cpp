@@ -53,12 +53,12 @@ void Lowering::loss_of_logits() {
   const V made = model_logits();
   hold({hidden_});
   end_autocast();
-  // accelerate's convert_outputs_to_fp32
-  const V logits = cast(made, DType::f32);
+  // accelerate's convert_outputs_to_fp32, of its own autocast alone
+  const V logits = config_.layout.zero() ? made : cast(made, DType::f32);
   const V labels = make_int(OpKind::clone, {rows, s + 1}, DType::i64, {m_.labels});
   const V nll = orpo ? chosen_loss(logits, labels) : ir::no_id;
   const V targets = make_int(OpKind::clone, {rows, s}, DType::i64, {m_.labels});
-  const V seen = p_.on_storage_of(logits, {rows, s, spec_.vocab}, DType::f32, false);
+  const V seen = p_.on_storage_of(logits, {rows, s, spec_.vocab}, dtype(logits), false);
   p_.value(seen).requires_grad = grad(logits);
   emit(OpKind::slice, {logits}, {seen}, ir::Slice{0, 1});
   const V mask = make_int(OpKind::compare, {rows, s}, DType::u8, {targets},

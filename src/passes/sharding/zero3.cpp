@@ -4,6 +4,7 @@
 // fit.
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,25 +46,29 @@ class Zero3 {
     find_ready();
     p_.ops.resize(static_cast<std::size_t>(first_));
     if (first()) emit_persistent();
-    std::vector<ModuleHook> hooks = module_hooks(old);
+    std::vector<ModuleHook> hooks = module_hooks(old, c_.memory.reentrant, reads_head());
     // A frozen embedding whose output requires a gradient: its hook runs last of all.
     if (input_requires_grad(c_)) hooks.push_back({old.size(), embedding, true, false});
-    std::vector<bool> frozen;
-    for (const Parameter& parameter : s_.parameters) frozen.push_back(!parameter.trained);
-    Zero3Fetches fetches(elements_, s_.zero3.is_persistent, trace_of(hooks), {}, frozen);
+    find_parameters();
+    Engine policy = engine_of(ir::Owner::policy, hooks),
+           reference = engine_of(ir::Owner::reference, hooks);
     auto hook = hooks.begin();
     const auto run_hooks = [&](std::size_t until) {
       for (; hook != hooks.end() && hook->before <= until; ++hook) {
+        if (breaks_trace() && !hook->forward && !hook->begins && !is_released(hook->module))
+          continue;
         const ModuleCall call{hook->module, parameters_of(hook->module)};
         const bool recomputing = hook->forward && phase_ == Phase::recompute;
-        perform(hook->begins ? fetches.fetch(hook->forward, recomputing)
-                             : fetches.release(call, hook->forward));
+        Engine& engine = of_own_engine(hook->module.owner) ? reference : policy;
+        perform(engine, hook->begins ? engine.fetches.fetch(call, hook->forward, recomputing)
+                                     : engine.fetches.release(call, hook->forward));
       }
     };
     std::size_t next = 0;
     for (std::size_t i = 0; i < old.size(); ++i) {
       phase_ = old[i].phase == Phase::recompute  ? Phase::recompute
                : old[i].phase >= Phase::backward ? Phase::backward
+               : i > 0                           ? old[i - 1].phase
                                                  : Phase::forward;
       run_hooks(i);
       push(old[i]);
@@ -74,12 +79,18 @@ class Zero3 {
     phase_ = Phase::backward;
     run_hooks(old.size());
     flush();
-    perform(fetches.end_backward());
+    perform(policy, policy.fetches.end_backward());
     if (!norms_.empty()) emit(OpKind::hold, norms_, {}, sharded);  // the step reads them
     for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
   }
 
  private:
+  /// The policy's, or a reference model's, which has hooks, a trace and limits of its own.
+  struct Engine {
+    Zero3Fetches fetches;
+    std::map<std::int32_t, ValueId> buffers;  ///< by a gather's number
+  };
+
   [[nodiscard]] bool first() const { return s_.micro_begin.size() == 1; }
   [[nodiscard]] bool last() const {
     return static_cast<std::int64_t>(s_.micro_begin.size()) == micro_batches_written(c_);
@@ -122,19 +133,50 @@ class Zero3 {
     std::sort(ready_.begin(), ready_.end());
   }
 
-  [[nodiscard]] std::vector<ModuleCall> trace_of(const std::vector<ModuleHook>& hooks) {
+  void find_parameters() {
     for (std::size_t i = 0; i < s_.parameters.size(); ++i)
       of_module_[key(s_.parameters[i].module)].push_back(i);
-    const ir::ModulePath head{-1, ir::Module::lm_head};
-    if (of_module_.count(key(head)) == 0)  // tied to the embedding
-      of_module_[key(head)] = of_module_[key(embedding)];
-    std::vector<ModuleCall> trace;
-    for (const ModuleHook& hook : hooks)
-      if (hook.begins) trace.push_back({hook.module, parameters_of(hook.module)});
-    return trace;
+    for (const ir::Owner owner : {ir::Owner::policy, ir::Owner::reference}) {
+      const ir::ModulePath head{-1, ir::Module::lm_head, owner},
+          table{-1, ir::Module::embed, owner};
+      if (of_module_.count(key(head)) == 0) of_module_[key(head)] = parameters_of(table);  // tied
+      if (reads_head()) of_module_[key({-1, ir::Module::root, owner})] = parameters_of(head);
+    }
   }
-  static std::pair<int, int> key(ir::ModulePath module) {
-    return {module.block, static_cast<int>(module.leaf)};
+  [[nodiscard]] Engine engine_of(ir::Owner owner, const std::vector<ModuleHook>& hooks) const {
+    std::vector<bool> frozen;
+    for (const Parameter& parameter : s_.parameters) frozen.push_back(!parameter.trained);
+    std::vector<ModuleCall> trace;
+    if (!breaks_trace())
+      for (const ModuleHook& hook : hooks)
+        if (hook.begins && hook.module.owner == owner)
+          trace.push_back({hook.module, parameters_of(hook.module)});
+    return {{elements_, s_.zero3.is_persistent, std::move(trace), {}, std::move(frozen)}, {}};
+  }
+  /// A reference that is the policy without its adapters runs on the policy's engine, whose trace
+  /// begins anew with each forward: of the first no more than that is recorded, and the second does
+  /// not follow it.
+  [[nodiscard]] bool breaks_trace() const {
+    return c_.task.kind == Task::dpo && c_.task.reference == Reference::adapter;
+  }
+  /// The second forward, without gradients, sets ds_grads_remaining of each module to 0 before its
+  /// backward counts it down: no hook runs after it (parameter_offload.py,
+  /// PostBackwardFunctionModule). A recomputation counts anew; the first block's input requires a
+  /// gradient in both.
+  [[nodiscard]] bool is_released(ir::ModulePath module) const {
+    if (c_.memory.ac == AcMode::none || module.block < 0) return false;
+    return module.leaf != ir::Module::block || module.block == 0;
+  }
+  [[nodiscard]] bool of_own_engine(ir::Owner owner) const {
+    return owner == ir::Owner::reference && !breaks_trace();
+  }
+  /// TRL's loss reads the head's weight in the outer model's forward without calling the head: it
+  /// is an external parameter of that model (partition_parameters.py, ZeROOrderedDict), which
+  /// gathers it with its own hooks.
+  [[nodiscard]] bool reads_head() const { return c_.memory.loss == LossKind::tiled; }
+
+  [[nodiscard]] std::tuple<ir::Owner, int, ir::Module> key(ir::ModulePath module) const {
+    return {breaks_trace() ? ir::Owner::policy : module.owner, module.block, module.leaf};
   }
   [[nodiscard]] std::vector<std::size_t> parameters_of(ir::ModulePath module) const {
     const auto found = of_module_.find(key(module));
@@ -173,17 +215,17 @@ class Zero3 {
 
   // --- parameters -------------------------------------------------------------------------------
 
-  void perform(const std::vector<FetchAction>& actions) {
+  void perform(Engine& engine, const std::vector<FetchAction>& actions) {
     for (const FetchAction& action : actions) {
       switch (action.kind) {
         case FetchAction::Kind::gather:
-          gather(action);
+          gather(engine, action);
           break;
         case FetchAction::Kind::split:
-          split(action);
+          split(action, engine.buffers[action.buffer]);
           break;
         case FetchAction::Kind::drop:
-          emit(OpKind::hold, {buffers_[action.buffer]}, {}, sharded);
+          emit(OpKind::hold, {engine.buffers[action.buffer]}, {}, sharded);
           break;
         case FetchAction::Kind::free:
           free(action.parameters.front());
@@ -192,20 +234,21 @@ class Zero3 {
     }
   }
 
+  void gather_one(std::size_t parameter) {
+    const ir::ModulePath module = module_of(parameter);
+    const ValueId whole =
+        make_whole(p_, s_.parameters[parameter], part(parameter) * ranks(), module);
+    set_instance(parameter, whole);
+    emit(OpKind::empty, {}, {whole}, module);
+    const ValueId own = part_on_device(parameter);
+    emit(OpKind::all_gather, {whole}, {}, module);
+    if (zero_parameters_on_host(c_)) emit(OpKind::hold, {own}, {}, module);
+  }
+
   /// all_gather_coalesced: one parameter into what it will be; several, copied together first, into
   /// a buffer of each rank's parts.
-  void gather(const FetchAction& action) {
-    if (action.parameters.size() == 1) {
-      const std::size_t only = action.parameters.front();
-      const ValueId whole =
-          make_whole(p_, s_.parameters[only], part(only) * ranks(), module_of(only));
-      set_instance(only, whole);
-      emit(OpKind::empty, {}, {whole}, module_of(only));
-      const ValueId own = part_on_device(only);
-      emit(OpKind::all_gather, {whole}, {}, module_of(only));
-      if (zero_parameters_on_host(c_)) emit(OpKind::hold, {own}, {}, module_of(only));
-      return;
-    }
+  void gather(Engine& engine, const FetchAction& action) {
+    if (action.parameters.size() == 1) return gather_one(action.parameters.front());
     std::int64_t all = 0;
     std::vector<ValueId> parts;
     for (std::size_t i : action.parameters) {
@@ -217,7 +260,7 @@ class Zero3 {
         p_.make({all * ranks()}, c_.precision.compute_dtype, Role::communication, module);
     emit(OpKind::cat, parts, {buffer}, module);
     emit(OpKind::all_gather, {buffer}, {}, module);
-    buffers_[action.buffer] = buffer;
+    engine.buffers[action.buffer] = buffer;
   }
 
   /// Of offload_param a copy, for the gather alone.
@@ -230,8 +273,7 @@ class Zero3 {
   }
 
   /// AllGatherCoalescedHandle.wait: each rank's part of one parameter after the other.
-  void split(const FetchAction& action) {
-    const ValueId buffer = buffers_[action.buffer];
+  void split(const FetchAction& action, ValueId buffer) {
     std::int64_t start = 0;
     for (std::size_t i : action.parameters) {
       const ValueId whole = make_whole(p_, s_.parameters[i], numel(i), module_of(i));
@@ -251,7 +293,8 @@ class Zero3 {
     instance_[static_cast<std::size_t>(s_.parameters[parameter].value)] = whole;
   }
   [[nodiscard]] ir::ModulePath module_of(std::size_t parameter) const {
-    return {s_.parameters[parameter].module.block, ir::Module::fsdp};
+    const ir::ModulePath of = s_.parameters[parameter].module;
+    return {of.block, ir::Module::fsdp, of.owner};
   }
 
   // --- gradients --------------------------------------------------------------------------------
@@ -404,8 +447,7 @@ class Zero3 {
   std::vector<std::pair<OpId, std::size_t>> ready_;
   std::vector<std::int64_t> elements_;  ///< by parameter
   std::vector<ValueId> instance_;       ///< by a parameter's value: where it is whole
-  std::map<std::pair<int, int>, std::vector<std::size_t>> of_module_;
-  std::map<std::int32_t, ValueId> buffers_;
+  std::map<std::tuple<ir::Owner, int, ir::Module>, std::vector<std::size_t>> of_module_;
   std::vector<Filled> in_bucket_;
   std::int64_t filled_ = 0;
   ValueId summed_ = no_id;      ///< of offload_optimizer: the part that came back last

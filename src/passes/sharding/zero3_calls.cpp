@@ -11,8 +11,6 @@ using ir::Op;
 using ir::OpKind;
 using ir::Phase;
 
-constexpr ModulePath outer_model{-1, Module::root};
-
 using Chain = std::vector<ModulePath>;
 
 /// What runs in its parent's own code, and is no module.
@@ -21,16 +19,22 @@ bool is_function(Module leaf) {
 }
 
 /// The modules that an op runs in, from the outermost on.
-Chain chain_of(const Op& op) {
+Chain chain_of(const Op& op, bool loss_in_model) {
   const ModulePath path = op.module;
+  const auto of_owner = [&](ModulePath module) {
+    module.owner = path.owner;
+    return module;
+  };
+  if (loss_in_model && (path.leaf == Module::loss || path.leaf == Module::lm_head))
+    return {of_owner(outer_model)};
   if (path.leaf == Module::loss)  // computed by the outer model, after what it calls
     return op.phase >= Phase::backward ? Chain{outer_model} : Chain{};
-  if (path.leaf == Module::lm_head) return {outer_model, path};
-  Chain chain{outer_model, inner_model};
+  if (path.leaf == Module::lm_head) return {of_owner(outer_model), path};
+  Chain chain{of_owner(outer_model), of_owner(inner_model)};
   if (path.block >= 0) {
-    chain.push_back({path.block, Module::block});
+    chain.push_back(of_owner({path.block, Module::block}));
     const Module part = ir::submodule_of(path.leaf);
-    if (path.leaf != Module::block) chain.push_back({path.block, part});
+    if (path.leaf != Module::block) chain.push_back(of_owner({path.block, part}));
     if (part != path.leaf && !is_function(path.leaf)) chain.push_back(path);
   } else if (path.leaf != Module::root) {
     chain.push_back(path);
@@ -47,7 +51,8 @@ bool is_leaf(const Chain& chain) {
 
 class Hooks {
  public:
-  explicit Hooks(std::span<const Op> ops) : ops_(ops) {}
+  Hooks(std::span<const Op> ops, bool reentrant, bool loss_in_model)
+      : ops_(ops), reentrant_(reentrant), loss_in_model_(loss_in_model) {}
 
   std::vector<ModuleHook> run() {
     find_last_runs();
@@ -63,11 +68,13 @@ class Hooks {
         enter_backward(i);
       }
       leave_backward(i);
+      if (reentrant_) leave_block(i);
     }
     return hooks_;
   }
 
  private:
+  [[nodiscard]] Chain chain_of(const Op& op) const { return passes::chain_of(op, loss_in_model_); }
   static bool counts(const Op& op) { return op.kind != OpKind::hold; }
 
   void add(std::size_t before, ModulePath module, bool begins, bool forward) {
@@ -98,8 +105,17 @@ class Hooks {
 
   /// The node whose saved tensor is unpacked has run its module's hook.
   void begin_recomputation(std::size_t i) {
+    const std::size_t first = i;
     while (i < ops_.size() && (ops_[i].phase != Phase::backward || !counts(ops_[i]))) ++i;
-    if (i < ops_.size()) enter_backward(i, true);
+    if (i == ops_.size()) return;
+    if (!reentrant_) return enter_backward(i, true);
+    Chain chain = chain_of(ops_[i]);
+    chain.resize(3);  // down to the block
+    for (const ModulePath module : chain)
+      if (char& entered = slot(entered_, module); entered == 0) {
+        entered = 1;
+        add(first, module, true, false);
+      }
   }
 
   /// Returns where it ends. The modules in its block are called anew (transformers' checkpoint is
@@ -114,8 +130,21 @@ class Hooks {
       chain.erase(chain.begin(), chain.begin() + 3);
       go_to(std::move(chain), i);
     }
+    if (reentrant_) go_to({}, i);
     open_.clear();
     return i;
+  }
+
+  /// After the last op in backward of what was recomputed.
+  void leave_block(std::size_t i) {
+    const auto block_of = [](const Op& op) { return op.module.block; };
+    if (ops_[i].phase != Phase::backward || !counts(ops_[i]) || block_of(ops_[i]) < 0) return;
+    std::size_t next = i + 1;
+    while (next < ops_.size() && !counts(ops_[next])) ++next;
+    if (next < ops_.size() && ops_[next].phase == Phase::backward &&
+        block_of(ops_[next]) == block_of(ops_[i]))
+      return;
+    add(i + 1, {block_of(ops_[i]), Module::block}, false, false);
   }
 
   struct Run {
@@ -177,6 +206,7 @@ class Hooks {
   }
 
   std::span<const Op> ops_;
+  bool reentrant_, loss_in_model_;
   std::vector<ModuleHook> hooks_;
   Chain open_, called_;
   std::vector<char> entered_;  ///< in backward, by module
@@ -185,6 +215,8 @@ class Hooks {
 
 }  // namespace
 
-std::vector<ModuleHook> module_hooks(std::span<const Op> ops) { return Hooks(ops).run(); }
+std::vector<ModuleHook> module_hooks(std::span<const Op> ops, bool reentrant, bool loss_in_model) {
+  return Hooks(ops, reentrant, loss_in_model).run();
+}
 
 }  // namespace ac_advisor::passes

@@ -33,9 +33,9 @@ Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool>
   }
 }
 
-std::vector<FetchAction> Zero3Fetches::fetch(bool forward, bool recomputing) {
+std::vector<FetchAction> Zero3Fetches::fetch(const ModuleCall& call, bool forward,
+                                             bool recomputing) {
   Actions actions;
-  const ModuleCall& call = trace_[static_cast<std::size_t>(call_)];
   if (!forward) {
     const auto same = [&](const Entered& e) { return e.call.module == call.module; };
     if (std::none_of(in_backward_.begin(), in_backward_.end(), same))
@@ -46,16 +46,23 @@ std::vector<FetchAction> Zero3Fetches::fetch(bool forward, bool recomputing) {
     if (status_[p] == Status::partitioned) missing.push_back(p);
   if (!missing.empty()) gather(std::move(missing), actions);
   for (std::size_t p : call.parameters) {
-    if (std::find(active_[p].begin(), active_[p].end(), call.module) == active_[p].end())
-      active_[p].push_back(call.module);
-    if (recomputing && frozen_[p] && !in_backward_.empty())
+    activate(p, call.module);
+    if (recomputing && frozen_[p] && !in_backward_.empty()) {
       in_backward_.back().recomputed.push_back(p);
+      activate(p, in_backward_.back().call.module);
+    }
     wait_for(p, actions);
   }
+  if (!traced()) return actions;
   take_from_queue(call.parameters);
   prefetch(actions);
   ++call_;
   return actions;
+}
+
+void Zero3Fetches::activate(std::size_t parameter, ir::ModulePath module) {
+  std::vector<ir::ModulePath>& active = active_[parameter];
+  if (std::find(active.begin(), active.end(), module) == active.end()) active.push_back(module);
 }
 
 void Zero3Fetches::gather(std::vector<std::size_t> parameters, Actions& actions) {
@@ -131,11 +138,13 @@ std::vector<FetchAction> Zero3Fetches::release(const ModuleCall& of, bool forwar
   }
   for (std::size_t p : of.parameters) {
     std::erase(active_[p], of.module);
-    if (persistent_[p] || fetched_for_[p] > call_ || used_soon(p)) continue;
+    if (traced() && (persistent_[p] || fetched_for_[p] > call_ || used_soon(p))) continue;
     let_go(p, actions);
   }
-  for (std::size_t p : recomputed)
+  for (std::size_t p : recomputed) {
+    std::erase(active_[p], of.module);
     if (!persistent_[p]) let_go(p, actions);
+  }
   return actions;
 }
 

@@ -37,9 +37,10 @@ struct FetchLimits {
   std::int64_t reuse_distance = 1'000'000'000;  ///< stage3_max_reuse_distance
 };
 
-/// PartitionedParameterCoordinator with a complete trace (deepspeed/runtime/zero/
-/// partitioned_param_coordinator.py, v0.19.8): which parameters each hook of a micro-batch gathers,
-/// for itself and ahead, and which it lets go.
+/// PartitionedParameterCoordinator (deepspeed/runtime/zero/partitioned_param_coordinator.py,
+/// v0.19.8): which parameters each hook of a micro-batch gathers, for itself and ahead, and which
+/// it lets go. Without a complete trace (an empty one) nothing is gathered ahead, and all that a
+/// module has gathered goes after it, what is whole between steps too.
 class Zero3Fetches {
  public:
   /// By parameter: its elements, whether it is whole between steps, and whether it is frozen
@@ -48,8 +49,9 @@ class Zero3Fetches {
                std::vector<ModuleCall> trace, FetchLimits limits = {},
                std::vector<bool> frozen = {});
 
-  /// fetch_sub_module of the trace's next call; `recomputing`: forward within backward.
-  [[nodiscard]] std::vector<FetchAction> fetch(bool forward, bool recomputing = false);
+  /// fetch_sub_module, of a trace its next call; `recomputing`: forward within backward.
+  [[nodiscard]] std::vector<FetchAction> fetch(const ModuleCall& call, bool forward,
+                                               bool recomputing = false);
   /// release_sub_module of a module that was fetched.
   [[nodiscard]] std::vector<FetchAction> release(const ModuleCall& of, bool forward);
   /// release_backward_leftovers: of modules whose inputs have no gradient.
@@ -63,12 +65,14 @@ class Zero3Fetches {
   };
   using Actions = std::vector<FetchAction>;
 
+  void activate(std::size_t parameter, ir::ModulePath module);
   void gather(std::vector<std::size_t> parameters, Actions& actions);
   void wait_for(std::size_t parameter, Actions& actions);
   void take_from_queue(const std::vector<std::size_t>& parameters);
   void prefetch(Actions& actions);
   void let_go(std::size_t parameter, Actions& actions);
   [[nodiscard]] bool used_soon(std::size_t parameter) const;
+  [[nodiscard]] bool traced() const { return !trace_.empty(); }
 
   std::vector<std::int64_t> elements_;
   std::vector<bool> persistent_, frozen_;

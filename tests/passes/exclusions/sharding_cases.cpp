@@ -34,8 +34,7 @@ const Case cases[] = {
        c.memory.reentrant = true;
      },
      "--ac-reentrant --ac selective: use_reentrant=True takes no context_fn"},
-    {"--ac-reentrant with --shard fsdp1, fsdp2, hsdp:N or zero3, --pp, --tp, --cp, compiled "
-     "kernels, "
+    {"--ac-reentrant with --shard fsdp1, fsdp2 or hsdp:N, --pp, --tp, --cp, compiled kernels, "
      "--offload, an imported graph or ac-trainer",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::fsdp2);
