@@ -65,6 +65,9 @@ void check_all(const Setting& s) {
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",
              "its embedding and head are in the root's unit; use --fsdp-unit block");
+  if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::accelerate && s.target.name != hf.name)
+    s.refuse("--fsdp-unit accelerate",
+             "its units are others; use --fsdp-unit block, or torchtitan");
   if (s.c.layout.ep > 1 && !s.c.megatron())
     s.refuse("--ep " + std::to_string(s.c.layout.ep),
              "no key of a file shares experts; hand from_pretrained a "

@@ -220,7 +220,8 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
       if (c.layout.zero3())
         notes.emplace_back(
             "its forward breaks the trace that ZeRO 3 gathers ahead by, and the hooks that free "
-            "what backward has used: nothing is gathered ahead, and more stays whole until backward "
+            "what backward has used: nothing is gathered ahead, and more stays whole until "
+            "backward "
             "ends; --ref precomputed has neither");
       break;
     case Reference::precomputed:

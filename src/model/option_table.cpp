@@ -393,8 +393,8 @@ constexpr OptionRow table[] = {
     needing(choice<&S::layout, &Layout::fsdp_unit, fsdp_units>(
                 {"--fsdp-unit", "fsdp_unit", "UNIT",
                  "what one fully_shard wraps: block, segment (of --ac grouped:K), or torchtitan: a "
-                 "block, "
-                 "the embedding, the final norm with the head (block)",
+                 "block, the embedding, the final norm with the head; accelerate: the same, a tied "
+                 "embedding with norm and head (block)",
                  parallelism}),
             has_units),
     needing(flag<&S::layout, &Layout::keep_last_block>(
@@ -429,9 +429,10 @@ constexpr OptionRow table[] = {
                  parallelism},
                 "--no-overlap-comm")),
             has_overlap),
-    flag<&S::layout, &Layout::no_sync>({"--no-sync", "no_sync", "",
-                                        "gradients are reduced after the last micro-batch only",
-                                        parallelism}),
+    flag<&S::layout, &Layout::no_sync>(
+        {"--no-sync", "no_sync", "", "gradients are reduced after the last micro-batch only",
+         parallelism},
+        "--sync-each-batch"),
     newer(whole<&S::layout, &Layout::node_size>(
         {"--node-size", "node_size", "N",
          "ranks of a node, which links join (0: the device's, 8 for most)", parallelism},

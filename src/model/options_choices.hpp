@@ -75,7 +75,8 @@ inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_ga
 
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
-                                                  {"torchtitan", FsdpUnit::torchtitan}};
+                                                  {"torchtitan", FsdpUnit::torchtitan},
+                                                  {"accelerate", FsdpUnit::accelerate}};
 inline constexpr Choice<BackwardPrefetch> backward_prefetches[] = {
     {"pre", BackwardPrefetch::pre},
     {"post", BackwardPrefetch::post},

@@ -306,7 +306,9 @@ void settle_task(StepConfig& c, const Choices& hand) {
   c.memory.loss = own;
 }
 
-void check_no_sync(const StepConfig& c) {
+/// A preset's is accelerate's, which leaves accumulation to DeepSpeed's engine.
+void settle_no_sync(StepConfig& c, const Choices& hand) {
+  if (!hand.has("--no-sync") && c.layout.zero()) c.layout.no_sync = false;
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
   if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
     throw UserError("--no-sync --shard " + shard_option(c) +
@@ -332,7 +334,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_grad_scaler(config, hand);
   settle_compiled_loss(config, hand);
   settle_checkpoints(config, hand);
-  check_no_sync(config);
+  settle_no_sync(config, hand);
   return config;
 }
 

@@ -137,7 +137,8 @@ TEST_CASE("every option is in help, completion, the man page and the schema") {
     CAPTURE(name);
     CHECK(schema.at("properties").contains(row.key));
     if (!row.on_command_line()) continue;
-    const std::string shown = row.off.empty() ? name : "--[no-]" + name.substr(2);
+    const bool negated = row.off == "--no-" + name.substr(2);
+    const std::string shown = negated ? "--[no-]" + name.substr(2) : name;
     CHECK(
         contains(help, "  " + shown + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
     CHECK(contains(help, title_of(row.group)));

@@ -81,8 +81,8 @@ enum class BackwardPrefetch : std::uint8_t { pre, post, none };
 enum class Offload : std::uint8_t { none, activations, parameters, optimizer, gradients };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
 /// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
-/// 2025).
-enum class FsdpUnit : std::uint8_t { block, segment, torchtitan };
+/// 2025; accelerate since 1.15, where a tied embedding is with norm and head).
+enum class FsdpUnit : std::uint8_t { block, segment, torchtitan, accelerate };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };

@@ -116,9 +116,16 @@ DType trained_dtype(const StepConfig& config) {
   return own ? config.adapters.dtype : config.precision.param_dtype;
 }
 
+bool reads_head_of_shards(const StepConfig& config) {
+  return config.layout.gathers() && config.layout.fsdp_unit == FsdpUnit::accelerate &&
+         config.adapters.used() && config.memory.loss == LossKind::tiled;
+}
+
 DType lora_dtype(const StepConfig& config) {
+  // accelerate asks for mixed precision whatever the base was loaded in, and trains fp32.
   const bool mixed =
-      config.layout.gathers() && config.precision.param_dtype != config.precision.compute_dtype;
+      config.layout.gathers() && (config.precision.param_dtype != config.precision.compute_dtype ||
+                                  config.layout.fsdp_unit == FsdpUnit::accelerate);
   return mixed ? config.precision.compute_dtype : config.adapters.dtype;
 }
 

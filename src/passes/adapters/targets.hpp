@@ -20,6 +20,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 
 /// Of what is trained: adapters have a dtype of their own, but ln-tuning trains the model's norms.
 [[nodiscard]] DType trained_dtype(const StepConfig& config);
+/// Whether TRL's loss reads the weight of a head that is a unit of accelerate's by itself: beside
+/// adapters its norm is none of it, so no forward gathers it (an untied one's).
+[[nodiscard]] bool reads_head_of_shards(const StepConfig& config);
 /// That LoRA's matrices are computed with: fsdp2's mixed precision gathers all parameters in the
 /// compute dtype.
 [[nodiscard]] DType lora_dtype(const StepConfig& config);

@@ -24,13 +24,13 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
-    {"--task other than sft --shard fsdp1, fsdp2 or hsdp:N, pairs or --ref model",
-     "a sharded reference, and what accelerate and TRL do with a sharded LM head, are not planned "
-     "yet",
-     "use --shard zero2, the nearest: it holds whole parameters, so it is above such a step",
+    {"--task dpo or --ref model, --shard fsdp1, fsdp2 or hsdp:N",
+     "a sharded reference, and a second forward of what is sharded, are not planned yet",
+     "use --ref precomputed, or --shard zero3",
      [](const ModelSpec&, const StepConfig& c) {
-       const bool reference = c.task.reference == Reference::model;
-       return (pairs(c) || reference) && c.layout.fsdp();
+       const Reference r = c.task.reference;
+       const bool second = c.task.kind == Task::dpo && r != Reference::precomputed;
+       return (second || r == Reference::model) && c.layout.fsdp();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",

@@ -344,9 +344,12 @@ void Lowering::declare_head(std::int64_t words) {
     return;
   }
   // A pipeline's last stage has a copy of a tied embedding.
-  m_.lm_head = spec_.tied_embeddings && m_.embed != ir::no_id
-                   ? m_.embed
-                   : parameter({words, spec_.hidden}, Module::lm_head);
+  if (spec_.tied_embeddings && m_.embed != ir::no_id)
+    m_.lm_head = m_.embed;
+  else if (reads_head_of_shards(config_))
+    m_.lm_head = frozen({words, spec_.hidden}, config_.precision.param_dtype, Module::lm_head);
+  else
+    m_.lm_head = parameter({words, spec_.hidden}, Module::lm_head);
   if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
 }
 

@@ -53,8 +53,8 @@ void Lowering::loss_of_logits() {
   const V made = model_logits();
   hold({hidden_});
   end_autocast();
-  // accelerate's convert_outputs_to_fp32, of its own autocast alone
-  const V logits = config_.layout.zero() ? made : cast(made, DType::f32);
+  // accelerate's convert_outputs_to_fp32, which comes with its autocast
+  const V logits = config_.precision.autocast ? cast(made, DType::f32) : made;
   const V labels = make_int(OpKind::clone, {rows, s + 1}, DType::i64, {m_.labels});
   const V nll = orpo ? chosen_loss(logits, labels) : ir::no_id;
   const V targets = make_int(OpKind::clone, {rows, s}, DType::i64, {m_.labels});

@@ -2,6 +2,7 @@
 // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py and _fsdp_state.py. What that allocates
 // is in fsdp2_buffers.cpp.
 #include <string>
+#include <utility>
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
@@ -150,6 +151,8 @@ class Fsdp2 {
   }
 
   void push(const Op& source) {
+    b_.set_phase(source.phase);
+    b_.gather_what_is_read(source);
     Op op = source;
     map_inputs(p_, op, [&](ValueId v) {
       const ValueId whole = b_.instance(v);
@@ -194,8 +197,15 @@ class Fsdp2 {
     if (recomputed_.empty()) b_.release_all_gather();
   }
 
+  /// A head that is read and not called: its unit's modules never have all run, so there is neither
+  /// a post-forward nor a pre-backward (FSDPState._modules_to_run_forward).
+  [[nodiscard]] bool waits_for_head(const ParamGroup& group) {
+    return c_.layout.fsdp_unit == FsdpUnit::accelerate && c_.memory.loss == LossKind::tiled &&
+           &group == &b_.head();
+  }
+
   void post_forward(ParamGroup& group) {
-    if (group.empty()) return;
+    if (group.empty() || waits_for_head(group)) return;
     b_.record(1);  // FSDP::post_forward
     if (group.reshard_after_forward) b_.reshard_after_forward(group);
     group.post_forward_indices.push_back(static_cast<std::int32_t>(post_forward_order_.size()));
@@ -284,6 +294,12 @@ class Fsdp2 {
     b_.record(1);  // FSDP::root_post_backward_callback
     post_backward(b_.root());
     b_.release_reductions();
+    // What was gathered ahead for a backward that its unit has not (a frozen embedding's):
+    // FSDPParamGroup.finalize_backward.
+    if (!piped_)
+      for (ParamGroup& group : b_.groups())
+        if (group.all_gather_output != no_id)
+          b_.hold(std::exchange(group.all_gather_output, no_id));
   }
 
   StepProgram& s_;

@@ -1,5 +1,6 @@
 #include "fsdp2_buffers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "passes/adapters/targets.hpp"
@@ -39,7 +40,8 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
       c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
                                                                                   : 1;
   const std::int64_t count = ceil_div(blocks, per_unit);
-  if (c_.layout.fsdp_unit == FsdpUnit::torchtitan) {
+  if (c_.layout.fsdp_unit == FsdpUnit::torchtitan ||
+      (c_.layout.fsdp_unit == FsdpUnit::accelerate && !is_tied())) {
     embedding_ = static_cast<std::int32_t>(count);
     head_ = embedding_ + 1;
   }
@@ -71,6 +73,13 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
   // TorchTitan 0.2.2, apply_fsdp: a stage would gather anew for each micro-batch.
   if (c_.layout.pp > 1)
     for (ParamGroup& unit : groups_) unit.reshard_after_forward = false;
+}
+
+/// A classifier has no head that could be.
+bool Fsdp2Buffers::is_tied() const {
+  return c_.task.kind != Task::reward &&
+         std::none_of(s_.parameters.begin(), s_.parameters.end(),
+                      [](const Parameter& p) { return p.module.leaf == ir::Module::lm_head; });
 }
 
 /// To its unit, if it is of the stage that is written.
@@ -114,8 +123,10 @@ std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
     return experts_ + module.block;
   if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
   if (module.leaf == ir::Module::embed) return embedding_;
-  const bool at_end = module.leaf == ir::Module::final_norm || module.leaf == ir::Module::lm_head;
-  return at_end ? head_ : -1;
+  if (module.leaf == ir::Module::lm_head) return head_;
+  // accelerate finds no norm in a PeftModel.
+  const bool found = c_.layout.fsdp_unit != FsdpUnit::accelerate || !c_.adapters.used();
+  return module.leaf == ir::Module::final_norm && found ? head_ : -1;
 }
 
 OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const ValueId> in,
@@ -265,6 +276,18 @@ void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
   }
   group.all_gather_output = no_id;
   group.unsharded = true;
+}
+
+void Fsdp2Buffers::gather_what_is_read(const ir::Op& op) {
+  if (head_ < 0 || !reads_head_of_shards(c_)) return;
+  const std::vector<ValueId> inputs(p_.inputs(op).begin(), p_.inputs(op).end());
+  for (std::size_t i : head().parameters)
+    for (ValueId v : inputs) {
+      if (p_.root(v) != s_.parameters[i].value || is_gathered(v)) continue;
+      const ValueId whole[] = {unsharded_like(i, head().shards)};
+      emit(OpKind::empty, head(), {}, whole);
+      emit(OpKind::all_gather, head(), whole, {});
+    }
 }
 
 void Fsdp2Buffers::copy_out(ParamGroup& group) {

@@ -47,10 +47,14 @@ class Fsdp2Buffers {
   std::vector<ParamGroup>& groups() { return groups_; }
   /// Those that have parameters, as nn.Module.modules() of the root finds them.
   [[nodiscard]] std::vector<ParamGroup*> in_module_order();
+  /// Whose parameters the head's are.
+  ParamGroup& head() { return head_ < 0 ? root() : group(head_); }
   /// Of the module that the op is in; -1: the root's.
   [[nodiscard]] std::int32_t group_of(const ir::Op& op) const { return group_of(op.module); }
 
   void set_phase(ir::Phase phase) { phase_ = phase; }
+  /// DTensor.full_tensor of a parameter that an op is about to read, and no unit gathers.
+  void gather_what_is_read(const ir::Op& op);
   /// Whether it is, or views, a parameter that is gathered.
   [[nodiscard]] bool is_gathered(ir::ValueId v) const {
     const auto i = static_cast<std::size_t>(p_.root(v));
@@ -117,6 +121,7 @@ class Fsdp2Buffers {
   void store(ParamGroup& group, ir::ValueId sharded);
   void store_on_host(ParamGroup& group, ir::ValueId sharded);
   void add(std::size_t parameter);
+  [[nodiscard]] bool is_tied() const;
 
   StepProgram& s_;
   ir::Program& p_;

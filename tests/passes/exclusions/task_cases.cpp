@@ -12,7 +12,7 @@ void dpo(StepConfig& c) {
 }
 
 const Case cases[] = {
-    {"--task other than sft --shard fsdp1, fsdp2 or hsdp:N, pairs or --ref model",
+    {"--task dpo or --ref model, --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.layout.world = 2;
