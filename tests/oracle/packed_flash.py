@@ -1,7 +1,8 @@
 """flash_attn's functions for transformers' "flash_attention_2", by PyTorch's copy of its kernels; imported before it.
 
 FlashAttnVarlenFunc of flash-attn 2 saves q, k, v, the output, the log-sum-exp, where the sequences begin and the state of
-the random numbers, and so does this; the longest's length stays a tensor where it was given as one. What mha_varlen_fwd and mha_varlen_bwd of flash-attn 2 allocate is what aten's do.
+the random numbers, and so does this; the longest's length stays a tensor where it was given as one. What mha_varlen_fwd
+and mha_varlen_bwd of flash-attn 2 allocate is what aten's do.
 """
 
 import importlib.machinery

@@ -1,6 +1,6 @@
 """Peaks and launches of packed documents in pipeline stages and in layers in parts, on the emulated device.
 
-    ac-advisor dryrun --world N --rank R --output /dev/null -- python packing_pp_peaks.py packing_pp_peaks.json [--only pp=]
+    ac-advisor dryrun --world N --rank R --output /dev/null -- python packing_pp_peaks.py packing_pp_peaks.json
 
 With --only pp= stages, else layers in parts alone: DTensor remembers groups by their names.
 As pp_peaks.py and tp_peaks.py; a case has their keys, packing (documents in the row of batch x seq tokens), lora and
@@ -48,10 +48,11 @@ AUTOMODEL = {"framework": "automodel", "kernels": "eager", "ac_scope": "block", 
 def drawn(draw, models, layouts, framework, **more):
     """A model, a row of documents, and how it is trained."""
     flash = framework == "automodel" or more.get("tp", 1) > 1
+    attention = ("flash",) if flash else ("flash", "auto", "auto", "eager")
     documents = (2, 4, 7, 64) if framework == "automodel" else (1, 2, 4, 7, 64)
     batch, seq = draw.choice(((1, 2048), (2, 1024), (1, 1000), (3, 1000), (2, 2048)))
     entry = {"model": draw.choice(models), "batch": batch, "seq": seq, "ac": draw.choice((NONE, FULL, SELECTIVE)),
-             "packing": draw.choice(documents), "attn": "flash" if flash else draw.choice(("flash", "auto", "auto", "eager"))}
+             "packing": draw.choice(documents), "attn": attention[0] if flash else draw.choice(attention)}
     entry |= draw.choice(layouts)
     if entry.get("shard") == "fsdp2":
         entry |= draw.choice(({}, MIXED))
