@@ -19,6 +19,7 @@
 #include "budget.hpp"
 #include "model/hub_models.hpp"
 #include "passes/adapters/targets.hpp"
+#include "passes/lowering/batch_positions.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
@@ -115,7 +116,12 @@ void explain_attention(profile::Profile& result) {
     result.assumptions.push_back(
         "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
         "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
-  if (c.run.packing > 0 && c.run.attention == Attention::flash)
+  if (passes::infers_documents(c))
+    result.assumptions.push_back(
+        "--framework automodel --packing is packed_sequence_size tokens a row, one row a batch, "
+        "with the default packing_strategy and collate_fn: each block finds its documents in the "
+        "positions, 16 launches and a wait for the device");
+  else if (c.run.packing > 0 && c.run.attention == Attention::flash)
     result.assumptions.push_back(
         "--packing --attn flash is flash_attn_varlen_func, given cu_seq_lens with the batch (TRL's "
         "collator, DataCollatorWithFlattening(return_flash_attn_kwargs=True)); without them each "

@@ -179,7 +179,7 @@ const std::vector<std::string> not_planned{
     "--cp N, a model whose layers are not like Llama's",
     "--tp, a mixture of experts",
     "--kernels compiled --shard zero3",
-    "--packing DOCS --tp T or --pp N",
+    "--packing DOCS --framework automodel --kernels compiled",
     "--pp --lora, adapters of experts or their router",
     "--framework torchtitan --kernels compiled, experts",
     "--kernels compiled --dora",

@@ -1,7 +1,8 @@
 """flash_attn's functions for transformers' "flash_attention_2", by PyTorch's copy of its kernels; imported before it.
 
 FlashAttnVarlenFunc of flash-attn 2 saves q, k, v, the output, the log-sum-exp, where the sequences begin and the state of
-the random numbers, and so does this. What mha_varlen_fwd and mha_varlen_bwd of flash-attn 2 allocate is what aten's do.
+the random numbers, and so does this; the longest's length stays a tensor where it was given as one. What mha_varlen_fwd
+and mha_varlen_bwd of flash-attn 2 allocate is what aten's do.
 """
 
 import importlib.machinery
@@ -18,7 +19,7 @@ class FlashAttentionVarlen(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, starts_q, starts_k, longest_q, longest_k, dropout, scale, causal):
         out, lse, state, _, _ = torch.ops.aten._flash_attention_forward(
-            q, k, v, starts_q, starts_k, longest_q, longest_k, dropout, causal, False, scale=scale)
+            q, k, v, starts_q, starts_k, int(longest_q), int(longest_k), dropout, causal, False, scale=scale)
         ctx.save_for_backward(q, k, v, out, lse, starts_q, starts_k, state)
         ctx.values = longest_q, longest_k, dropout, causal, scale
         return out
@@ -28,7 +29,7 @@ class FlashAttentionVarlen(torch.autograd.Function):
         q, k, v, out, lse, starts_q, starts_k, state = ctx.saved_tensors
         longest_q, longest_k, dropout, causal, scale = ctx.values
         grads = torch.ops.aten._flash_attention_backward(
-            grad, q, k, v, out, lse, starts_q, starts_k, longest_q, longest_k, dropout, causal, state,
+            grad, q, k, v, out, lse, starts_q, starts_k, int(longest_q), int(longest_k), dropout, causal, state,
             torch.empty(0, device=q.device), scale=scale)
         return *grads, *[None] * 7
 
@@ -36,8 +37,8 @@ class FlashAttentionVarlen(torch.autograd.Function):
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                            deterministic=False, return_attn_probs=False, block_table=None):
-    return FlashAttentionVarlen.apply(q, k, v, cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k),
-                                      dropout_p, softmax_scale, causal)
+    return FlashAttentionVarlen.apply(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p,
+                                      softmax_scale, causal)
 
 
 def missing(*_, **__):

@@ -25,6 +25,12 @@ DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none", "tp": 1, "cp": 1, 
             "loss_parallel": True}
 
 
+def of_every_stage(entry, ring):
+    """What a step is given for each micro-batch of each stage, beside the first's tokens and the last's labels."""
+    sequences = entry["grad_accum"] * entry["batch"]
+    return {"position_ids": cp_step.positions(entry | {"batch": sequences}, ring.get_local_rank())} if ring else {}
+
+
 def steps(entry, marks, _):
     config = config_of(entry["model"])
     mesh = pp_step.meshes(entry)
@@ -39,7 +45,7 @@ def steps(entry, marks, _):
     tokens = sequences, entry["seq"] // entry["cp"]
     ids, labels = (torch.randint(config["vocab_size"], tokens).cuda() for _ in range(2))
     ring = mesh["cp"] if entry["cp"] > 1 else None
-    of_ring = {"position_ids": cp_step.positions(entry | {"batch": sequences}, ring.get_local_rank())} if ring else {}
+    more = of_every_stage(entry, ring)
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     gc.disable()  # a collection within a zero-bubble step can keep a gradient into the next phase
@@ -51,7 +57,7 @@ def steps(entry, marks, _):
             marks.enter("forward")
             losses = []
             first, last = (any(getattr(stage, end) for stage in made) for end in ("is_first", "is_last"))
-            kept = [schedule.step(*([ids] if first else []), **of_ring, target=labels if last else None,
+            kept = [schedule.step(*([ids] if first else []), **more, target=labels if last else None,
                                   losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
             add_tied()
             marks.enter("optimizer")

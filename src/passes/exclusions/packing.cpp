@@ -17,6 +17,11 @@ constexpr std::int64_t most_documents = 65535;
 bool packs(const StepConfig& c) { return c.run.packing > 0; }
 bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
 std::string packing(const StepConfig& c) { return "--packing " + std::to_string(c.run.packing); }
+bool of_automodel(const StepConfig& c) { return c.runtime.framework == "automodel"; }
+std::string packing_and_parts(const ModelSpec&, const StepConfig& c) {
+  return packing(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
+                                       : " --pp " + std::to_string(c.layout.pp));
+}
 std::string packing_of_model(const ModelSpec& m, const StepConfig& c) {
   return packing(c) + " for " + m.family;
 }
@@ -76,16 +81,46 @@ constexpr Exclusion of_packing[] = {
        return packs(c) && !trained(c) && c.device.gpu == "cpu";
      },
      [](const ModelSpec&, const StepConfig& c) { return packing(c) + " --gpu cpu"; }},
-    {"--packing DOCS --tp T or --pp N",
-     "how a packed row is split over ranks or micro-batches is not planned yet",
-     "use --shard fsdp2 alone, or leave --packing out",
+    {"--packing DOCS --tp T --attn auto",
+     "transformers makes the mask of documents along the hidden states, of which each rank has a "
+     "part",
+     "use --attn flash",
      [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+       return c.run.packing > 1 && c.layout.tp > 1 && c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return packing(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
-                                            : " --pp " + std::to_string(c.layout.pp));
+       return packing(c) + " --tp " + std::to_string(c.layout.tp) + " --attn auto";
      }},
+    {"--packing DOCS --framework automodel, --attn other than flash",
+     "it packs with flash_attention_2 alone (_transformers/kernel_patches.py, "
+     "_apply_preload_overrides)",
+     "use --attn flash",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && of_automodel(c) && c.run.attention != Attention::flash;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --framework automodel --attn " + to_option(c.run.attention);
+     }},
+    {"--packing 1 --framework automodel",
+     "each block finds but one document and runs flash_attn_func on it: not planned yet",
+     "leave --packing out, or give 2 or more",
+     [](const ModelSpec&, const StepConfig& c) { return c.run.packing == 1 && of_automodel(c); }},
+    {"--packing DOCS --framework automodel --kernels compiled",
+     "each block looks in the positions for documents, which breaks its graph in parts: not "
+     "planned yet",
+     "leave --packing or --kernels compiled out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && of_automodel(c) && c.memory.kernels == Kernels::compiled;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --framework automodel --kernels compiled";
+     }},
+    {"--packing DOCS --tp T or --pp N, ac-trainer", "planned for PyTorch, not run by the trainer",
+     "leave --packing out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && trained(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+     },
+     packing_and_parts},
     {"--packing DOCS --cuda-graph",
      "where documents begin and how long the longest is are the host's, which a graph would repeat",
      "leave --cuda-graph out",

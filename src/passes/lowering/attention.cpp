@@ -3,6 +3,7 @@
 
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
+#include "passes/lowering/batch_positions.hpp"
 #include "passes/pytorch_on_gpu.hpp"
 
 namespace ac_advisor::passes {
@@ -215,16 +216,56 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
+/// transformers v5.23, modeling_flash_attention_utils.py, _is_packed_sequence, then
+/// prepare_fa_kwargs_from_position_ids: where the documents of a row begin, (documents + 1).
+ir::ValueId Lowering::inferred_starts() {
+  const std::int64_t tokens = config_.run.seq, documents = config_.run.packing;
+  const auto number = [&](OpKind kind, DType type, V x) { return make_int(kind, {}, type, {x}); };
+  const V counted = make_int(OpKind::arange, {tokens}, DType::i64, {});
+  const V increasing = make_int(OpKind::add, {1, tokens}, DType::i64,
+                                {counted, number(OpKind::amax, DType::i64, positions_)});
+  const V apart =
+      make_int(OpKind::add, {1, tokens}, DType::i64, {increasing, positions_}, ir::Add{-1.0});
+  const V distance = make_int(OpKind::abs, {1, tokens}, DType::i64, {apart});
+  const V packed = number(OpKind::cast, DType::u8, number(OpKind::sum, DType::i64, distance));
+  emit(OpKind::host_read, {packed}, {});
+  hold({increasing});
+  const V first = number(OpKind::amax, DType::i64, positions_);
+  const V begins = make_int(OpKind::compare, {tokens}, DType::u8, {positions_, first},
+                            ir::Compare{0.0, ir::Comparison::equal});
+  // nonzero (aten/src/ATen/native/cuda/Nonzero.cu): cub's DeviceReduce counts, what a block of 256
+  // threads of 16 places holds by one kernel, else by two; DeviceSelect clears its state and writes
+  constexpr std::int64_t of_block = 256 * 16;
+  V counts = begins;
+  if (tokens > of_block)
+    counts = make_int(OpKind::sum, {(tokens + of_block - 1) / of_block}, DType::i32, {begins});
+  const V count = number(OpKind::sum, DType::i32, counts);
+  emit(OpKind::host_read, {count}, {});
+  const V state = make_int(OpKind::fill, {1}, DType::i64, {});
+  const V places = make_int(OpKind::index, {documents, 1}, DType::i64, {begins, state});
+  const V narrow = make_int(OpKind::cast, {documents}, DType::i32, {places});
+  const V all = make_int(OpKind::empty, {1}, DType::i32, {});  // from the host
+  const V starts = make_int(OpKind::cat, {documents + 1}, DType::i32, {narrow, all});
+  const V lengths = make_int(
+      OpKind::add, {documents}, DType::i32,
+      {p_.narrow(starts, 0, 1, documents), p_.narrow(starts, 0, 0, documents)}, ir::Add{-1.0});
+  emit(OpKind::host_read, {number(OpKind::amax, DType::i32, lengths)}, {});
+  hold({places});
+  return starts;
+}
+
 /// transformers v5.23, modeling_flash_attention_utils.py, _flash_attention_forward: a row of tokens
 /// by flash_attn_varlen_func, q, k and v cast as they are given where q is wider.
 ir::ValueId Lowering::flash_varlen(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   q = autocast(q), k = autocast(k), v = autocast(v);
+  V starts_q = m_.cu_seqlens_q, starts_k = m_.cu_seqlens_k;
+  if (infers_documents(config_)) starts_q = starts_k = inferred_starts();
   const Shape s = shape(q);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), grad(q) || grad(k) || grad(v));
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[1], s[2]}, DType::f32, false), seed = out({2}, DType::i64, false);
-  emit(OpKind::sdpa, {q, k, v, m_.cu_seqlens_q, m_.cu_seqlens_k}, {y, lse, seed},
+  emit(OpKind::sdpa, {q, k, v, starts_q, starts_k}, {y, lse, seed},
        ir::Sdpa{.scale = spec_.score_scale(),
                 .window = static_cast<std::int32_t>(window),
                 .kernel = ir::SdpaKernel::flash,

@@ -8,6 +8,8 @@
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
 #include "passes/adapters/targets.hpp"
+#include "passes/lowering/batch_positions.hpp"
+#include "passes/pipeline/micro_batch.hpp"
 
 namespace ac_advisor::passes {
 
@@ -261,21 +263,28 @@ void Lowering::declare_inputs() {
     s_.inputs.push_back(m_.position_ids);
   }
   if (!piped) return;
-  m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
-  m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
-  if (m_.position_ids != ir::no_id)
-    m_.position_ids = p_.narrow(m_.position_ids, 0, 0, config_.run.batch);
+  for (V* given : of_micro_batch(m_))
+    if (*given != ir::no_id) *given = p_.narrow(*given, 0, 0, config_.run.batch);
 }
 
 /// What a collator that flattens its batch gives beside tokens and labels (TRL 1.16's
-/// DataCollatorForLanguageModeling, transformers' DataCollatorWithFlattening).
+/// DataCollatorForLanguageModeling, transformers' DataCollatorWithFlattening); stages of a pipeline
+/// are given a row of each a micro-batch. NeMo AutoModel 0.5.0 (datasets/llm/packed_sequence.py,
+/// datasets/utils.py, default_collater): lengths of documents, and a mask of padding, which
+/// transformers' layers do not read.
 void Lowering::declare_row() {
   const auto given = [&](std::int64_t size, DType type) {
-    const V y = p_.make({size}, type, Role::input, at(Module::root));
+    const Shape shape = config_.layout.pp > 1 ? Shape{config_.run.grad_accum, size} : Shape{size};
+    const V y = p_.make(shape, type, Role::input, at(Module::root));
     s_.inputs.push_back(y);
     return y;
   };
   m_.position_ids = given(config_.run.seq, DType::i64);
+  if (infers_documents(config_)) {
+    for (int padded = 0; padded < 2; ++padded) given(config_.run.packing, DType::i64);
+    given(config_.run.seq, DType::u8);
+    return;
+  }
   m_.cu_seqlens_q = given(config_.run.packing + 1, DType::i32);
   m_.cu_seqlens_k = given(config_.run.packing + 1, DType::i32);
 }

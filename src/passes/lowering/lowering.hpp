@@ -168,6 +168,7 @@ class Lowering : private Emission {
   V padded_heads(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
+  V inferred_starts();
   V flash_varlen(V q, V k, V v, std::int64_t window);
   V flash_of_package(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask, V sinks);
@@ -488,7 +489,7 @@ class Lowering : private Emission {
   /// What the fused head computed of each scored token: entropy, log-sum-exp, likeliest, mean.
   std::array<V, 4> held_of_head_{ir::no_id, ir::no_id, ir::no_id, ir::no_id};
   V last_block_{};
-  V hidden_{}, padded_labels_ = ir::no_id, positions_{};
+  V hidden_{}, padded_labels_ = ir::no_id, positions_{}, cache_position_ = ir::no_id;
   std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;

@@ -6,6 +6,7 @@
 
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
+#include "passes/lowering/batch_positions.hpp"
 
 namespace ac_advisor::passes {
 
@@ -140,6 +141,8 @@ bool Lowering::sdpa_makes_masks() const {
 void Lowering::causal_masks() {
   if (config_.layout.cp > 1 && !config_.layout.ulysses())
     return;  // a ring is told of causality, and takes no mask
+  // hf_utils.py, _build_or_reuse_pp_causal_mask: a stage makes its mask once, and flash takes none
+  if (infers_documents(config_) && config_.layout.pp > 1) return;
   const bool trained = config_.runtime.kind == Runtime::ac_trainer && !is_packed();
   if (!eager_attention_ && !spec_.always_masked && (trained || config_.runtime.under_dispatch_mode))
     return;

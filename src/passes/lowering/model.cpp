@@ -5,6 +5,7 @@
 #include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
+#include "passes/lowering/batch_positions.hpp"
 
 namespace ac_advisor::passes {
 
@@ -228,7 +229,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (spec_.residual_inside) end_frame();
   if (spec_.keeps_attention_out || forms_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
-  hold({x, middle, h, positions_});
+  hold({x, middle, h, positions_, cache_position_});
   hold({attention_weights_});
   block_ = -1;
   return y;
@@ -257,7 +258,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
     part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
     y = binary(OpKind::add, part, spec_.branches_first ? x : fed);
   }
-  hold({x, attended, fed, positions_});
+  hold({x, attended, fed, positions_, cache_position_});
   if (spec_.shared_norm || spec_.norms_together) hold({first, second});
   hold({attention_weights_});
   block_ = -1;
@@ -294,6 +295,8 @@ void Lowering::backbone() {
     positions_ = ir::no_id;
   } else if (is_packed() || config_.run.position_ids) {
     positions_ = m_.position_ids;
+    if (infers_documents(config_) && config_.layout.pp > 1)  // hf_utils.py, pipeline_forward
+      cache_position_ = make_int(OpKind::arange, {config_.run.seq}, DType::i64, {});
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);
     emit(OpKind::arange, {}, {start});
@@ -332,7 +335,7 @@ void Lowering::backbone() {
   hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
   if (!forms_.keeps_table())
     for (const Rotary& r : rotary) hold({r.cos, r.sin});
-  hold({x, embedded, positions_});
+  hold({x, embedded, positions_, cache_position_});
   for (V mask : {full_mask_, window_mask_}) hold({mask});
   hold_all(beside_decoder_);
   last_block_ = x;

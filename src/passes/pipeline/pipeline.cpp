@@ -10,6 +10,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/pipeline/micro_batch.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
@@ -38,7 +39,7 @@ class Buffers {
   Buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
       : s_(step),
         p_(step.program),
-        shape_{config.run.batch, config.local_seq() / config.layout.tp, spec.hidden},
+        shape_(shape_of(spec, config)),
         megatron_(config.megatron()),
         dtype_(config.precision.compute_dtype),
         micro_batches_(config.run.grad_accum),
@@ -54,6 +55,11 @@ class Buffers {
   }
 
  private:
+  static ir::Shape shape_of(const ModelSpec& spec, const StepConfig& c) {
+    if (c.megatron()) return {c.run.batch, c.local_seq() / c.layout.tp, spec.hidden};
+    const StepConfig fed = as_fed(c);
+    return {fed.run.batch, fed.run.seq / c.layout.tp, spec.hidden};
+  }
   /// Megatron-core (pipeline_parallel/p2p_communication.py) receives into a new tensor each time.
   ValueId buffer(const ir::Shape& shape, bool requires_grad) {
     const ValueId v = p_.make(shape, dtype_, Role::communication, root, requires_grad);
@@ -87,12 +93,12 @@ void make_buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& co
 /// What this micro-batch of this stage receives, and its rows of the tokens.
 void receive(StepProgram& step, const ModelSpec&, const StepConfig& config) {
   const std::size_t micro = step.ends.size() / step.stages.size();
+  const std::int64_t rows = as_fed(config).run.batch;
   if (micro > 0 && !config.megatron())
-    for (ValueId* tokens : {&step.model.ids, &step.model.labels, &step.model.position_ids})
-      if (*tokens != no_id)
-        *tokens = step.program.narrow(step.program.root(*tokens), 0,
-                                      static_cast<std::int64_t>(micro) * config.run.batch,
-                                      config.run.batch);
+    for (ValueId* given : of_micro_batch(step.model))
+      if (*given != no_id)
+        *given = step.program.narrow(step.program.root(*given), 0,
+                                     static_cast<std::int64_t>(micro) * rows, rows);
   const std::vector<StageEnds>& received = step.received[step.chunk];
   step.ends.push_back(received.empty() ? StageEnds{} : received[micro]);
 }

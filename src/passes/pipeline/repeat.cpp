@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "ir/attribute_fields.hpp"
+#include "passes/pipeline/micro_batch.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -27,9 +28,8 @@ bool moves_by(std::int32_t before, std::int32_t now, std::int32_t grown) {
 /// Values that the step names by themselves, and that micro-batches change.
 template <typename Step, typename F>
 void each_id(Step& step, const F& f) {
-  for (auto* id : {&step.loss, &step.hidden, &step.averaged, &step.model.ids, &step.model.labels,
-                   &step.model.position_ids})
-    f(*id);
+  for (auto* id : {&step.loss, &step.hidden, &step.averaged}) f(*id);
+  for (auto* id : of_micro_batch(step.model)) f(*id);
   for (auto& parameter : step.parameters)
     for (auto* id :
          {&parameter.gradient, &parameter.gathering, &parameter.gathered, &parameter.widened})

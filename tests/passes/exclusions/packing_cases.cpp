@@ -4,6 +4,12 @@
 namespace ac_advisor::test {
 namespace {
 
+void packed_by_automodel(StepConfig& c, std::int64_t documents) {
+  c.run.packing = documents;
+  c.run.attention = Attention::flash;
+  c.runtime.framework = "automodel";
+}
+
 const Case cases[] = {
     {"--packing DOCS", [](auto&, StepConfig& c) { c.run.packing = 65536; }, "from 0 (not packed)"},
     {"--packing DOCS, more documents than tokens", [](auto&, StepConfig& c) { c.run.packing = 65; },
@@ -40,10 +46,32 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "the scratch of a CPU's attention with a "},
-    {"--packing DOCS --tp T or --pp N",
+    {"--packing DOCS --tp T --attn auto",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.run.packing = 4;
+     },
+     "--packing 4 --tp 2 --attn auto"},
+    {"--packing DOCS --framework automodel, --attn other than flash",
+     [](auto&, StepConfig& c) {
+       c.run.packing = 4;
+       c.runtime.framework = "automodel";
+     },
+     "--packing 4 --framework automodel --attn auto"},
+    {"--packing 1 --framework automodel", [](auto&, StepConfig& c) { packed_by_automodel(c, 1); },
+     "but one document"},
+    {"--packing DOCS --framework automodel --kernels compiled",
+     [](auto&, StepConfig& c) {
+       packed_by_automodel(c, 4);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--packing 4 --framework automodel --kernels compiled"},
+    {"--packing DOCS --tp T or --pp N, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.run.packing = 4;
+       c.device.gpu = "cpu";
+       c.runtime.kind = Runtime::ac_trainer;
      },
      "--packing 4 --pp 2"},
     {"--packing DOCS --cuda-graph",
