@@ -112,6 +112,41 @@ TEST_CASE("adapters that are off cost the reference no parameter and no product"
   CHECK(ops_of(step, ir::Owner::policy, ir::OpKind::mm) == 4 * (7 + 2 * 2) + 1);
 }
 
+TEST_CASE("under ZeRO 3 a second model is shared out, and an engine of its own gathers it") {
+  StepConfig c = dpo(Reference::model);
+  c.layout.world = 2;
+  c.layout.shard = Sharding::zero3;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  // As above; each parameter has an even number of elements: halves of two bytes each
+  const std::int64_t block = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160;
+  CHECK(parameter_bytes(step, ir::Owner::reference) == 4 * block + 512 * 64 + 64);
+  CHECK(parameter_bytes(step, ir::Owner::policy) == 4 * block + 512 * 64 + 64);
+  for (const ir::Op& op : step.program.ops)
+    if (op.module.owner == ir::Owner::reference) CHECK(op.phase == ir::Phase::loss);
+}
+
+TEST_CASE("under ZeRO 3 a reference that is the policy without adapters ends gathering ahead") {
+  StepConfig c = dpo(Reference::adapter, AcMode::full, 4);
+  c.layout.world = 2;
+  c.layout.shard = Sharding::zero3;
+  c.memory.reentrant = true;
+  model::ModelSpec large = small_model();
+  large.hidden = 1024;  // so that a block's weights are not whole between steps
+  large.intermediate = 2048;
+  const auto gathered_together = [&] {
+    std::int64_t n = 0;
+    const passes::StepProgram step = passes::build_step(large, c);
+    for (const ir::Op& op : step.program.ops)
+      if (op.kind == ir::OpKind::cat && op.module.leaf == ir::Module::fsdp)
+        for (ir::ValueId v : step.program.inputs(op))
+          n += step.program.value(v).shape.numel() > 500'000 ? 1 : 0;  // a weight of the MLP
+    return n;
+  };
+  const std::int64_t broken = gathered_together();
+  c.task.reference = Reference::precomputed;
+  CHECK(broken < gathered_together());
+}
+
 TEST_CASE("log-probabilities that come with the batch are two fp32 numbers a pair") {
   const passes::StepProgram step = passes::build_step(small_model(), dpo(Reference::precomputed));
   CHECK(ops_of(step, ir::Owner::reference, ir::OpKind::sdpa) == 0);

@@ -94,7 +94,8 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
       parameter.stored = p.narrow(z.partitions, 0, start, part);
       start += part;
     } else {  // a frozen one's stands by itself, as Init made it
-      parameter.stored = p.make({part}, dtype, Role::parameter, sharded);
+      parameter.stored = p.make({part}, dtype, Role::parameter,
+                                {sharded.block, sharded.leaf, parameter.module.owner});
       step.resident.push_back(parameter.stored);
     }
   }
