@@ -246,6 +246,11 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
   explain_task(result, notes);
+  if (c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::accelerate && !c.adapters.used() &&
+      c.precision.param_dtype == DType::f32)
+    notes.emplace_back(
+        "accelerate keeps what it trains in fp32 under FSDP2, whatever dtype the model was loaded "
+        "in, unless bf16 is False (--param-dtype bf16 --autocast none)");
   if (model::has_own_layers(c.run.transformer_impl))
     notes.push_back(
         fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and MLP; "

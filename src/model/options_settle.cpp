@@ -215,6 +215,11 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   }
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
   if (frozen_as_loaded(c) && !hand.has("--param-dtype")) c.precision.param_dtype = DType::bf16;
+  // accelerate v1.15, fsdp2_prepare_model: with mixed precision what is trained is in fp32,
+  // whatever was loaded; --autocast none is bf16=False.
+  const bool masters = c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::accelerate &&
+                       !c.adapters.used() && !hand.has("--autocast");
+  if (masters && c.precision.param_dtype == DType::bf16) c.precision.param_dtype = DType::f32;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.autocast)  // "fp16" has said it already
       c.precision.compute_dtype =

@@ -125,6 +125,23 @@ TEST_CASE("under ZeRO 3 a second model is shared out, and an engine of its own g
     if (op.module.owner == ir::Owner::reference) CHECK(op.phase == ir::Phase::loss);
 }
 
+TEST_CASE("under FSDP2 a second model is one unit, gathered whole for its forward") {
+  StepConfig c = dpo(Reference::model);
+  c.layout.world = 2;
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.fsdp_unit = FsdpUnit::accelerate;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const std::int64_t block = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160;
+  const std::int64_t all = 4 * block + 512 * 64 + 64;
+  CHECK(parameter_bytes(step, ir::Owner::reference) == all);  // half of two bytes each
+  std::int64_t whole = 0;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == ir::OpKind::all_gather)
+      for (ir::ValueId v : step.program.inputs(op))
+        whole += step.program.storage(step.program.storage_of(v)).bytes == 2 * all ? 1 : 0;
+  CHECK(whole == 1);
+}
+
 TEST_CASE("under ZeRO 3 a reference that is the policy without adapters ends gathering ahead") {
   StepConfig c = dpo(Reference::adapter, AcMode::full, 4);
   c.layout.world = 2;

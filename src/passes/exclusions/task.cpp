@@ -24,13 +24,22 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
-    {"--task dpo or --ref model, --shard fsdp1, fsdp2 or hsdp:N",
+    {"--task dpo or --ref model, --shard fsdp1",
      "a sharded reference, and a second forward of what is sharded, are not planned yet",
-     "use --ref precomputed, or --shard zero3",
+     "use --ref precomputed, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        const Reference r = c.task.reference;
        const bool second = c.task.kind == Task::dpo && r != Reference::precomputed;
-       return (second || r == Reference::model) && c.layout.fsdp();
+       return (second || r == Reference::model) && c.layout.shard == Sharding::fsdp1;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
+    {"--task grpo --ref model --shard fsdp2 or hsdp:N",
+     "TRL shards the reference as one unit and gathers it whole to score completions, which is not "
+     "planned yet",
+     "use --ref none, or --shard zero3",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.kind == Task::grpo && c.task.reference == Reference::model &&
+              c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",

@@ -44,9 +44,12 @@ class Fsdp2 {
     inputs_alone_ = weights < old.size();
     find_ends({old.begin(), old.begin() + static_cast<std::ptrdiff_t>(weights)});
     std::int32_t current = -1;
-    bool in_backward = false, recomputing = false, left_forward = false;
+    bool in_backward = false, recomputing = false, left_forward = false, in_reference = false;
     const auto leave = [&] {
-      if (!left_forward) leave_forward(current);
+      if (in_reference && b_.reference() != nullptr)
+        leave_reference();
+      else if (!left_forward)
+        leave_forward(current);
       left_forward = true;
       current = -1;
     };
@@ -54,6 +57,12 @@ class Fsdp2 {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
+        if (const bool scoring = op.module.owner == ir::Owner::reference; scoring != in_reference) {
+          leave();
+          in_reference = scoring;
+          if (b_.reference() == nullptr) b_.read_apart();
+          if (scoring) left_forward = !enter_reference();
+        }
         if (outside(op)) leave();
         if (!ends_locals(op) && !left_forward)
           current = forward_transition(current, b_.group_of(op));
@@ -249,6 +258,20 @@ class Fsdp2 {
     if (target < 0) return;
     b_.record(1);  // FSDP::backward_prefetch
     b_.unshard(*post_forward_order_[static_cast<std::size_t>(target)]);
+  }
+
+  /// The forward of a reference, after the policy's. Returns whether the policy's units run once
+  /// more; a second model is a unit of its own, whose hooks keep no order for backward.
+  bool enter_reference() {
+    b_.record(1);  // FSDP::root_pre_forward
+    ParamGroup* const own = b_.reference();
+    pre_forward(own == nullptr ? b_.root() : *own);
+    return own == nullptr;
+  }
+  void leave_reference() {
+    b_.record(1);  // FSDP::post_forward
+    b_.reshard_after_forward(*b_.reference());
+    b_.release_all_gather();
   }
 
   std::int32_t backward_transition(std::int32_t current, std::int32_t next, std::size_t at) {

@@ -51,6 +51,8 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     experts_ = static_cast<std::int32_t>(all);
     all += blocks;
   }
+  if (c_.task.kind == Task::dpo && c_.task.reference == Reference::model)
+    reference_ = static_cast<std::int32_t>(all++);
   groups_.resize(static_cast<std::size_t>(all) + 1);
   for (std::int64_t b = 0; b < blocks; ++b) {
     group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
@@ -86,6 +88,8 @@ bool Fsdp2Buffers::is_tied() const {
 void Fsdp2Buffers::add(std::size_t index) {
   const Parameter& parameter = s_.parameters[index];
   if (!s_.stages.empty() && !has(s_.stages[s_.chunk], parameter.module)) return;
+  // Of a second model that scores between steps the shards alone are there.
+  if (parameter.module.owner == ir::Owner::reference && reference_ < 0) return;
   const std::int32_t of = group_of(parameter.module);
   ParamGroup& unit = of < 0 ? root() : group(of);
   unit.parameters.push_back(index);
@@ -119,6 +123,7 @@ void Fsdp2Buffers::keep() {
 }
 
 std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
+  if (module.owner == ir::Owner::reference && reference_ >= 0) return reference_;
   if (module.block >= 0 && module.leaf == ir::Module::experts && experts_ >= 0)
     return experts_ + module.block;
   if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
@@ -288,6 +293,12 @@ void Fsdp2Buffers::gather_what_is_read(const ir::Op& op) {
       emit(OpKind::empty, head(), {}, whole);
       emit(OpKind::all_gather, head(), whole, {});
     }
+}
+
+void Fsdp2Buffers::read_apart() {
+  if (head_ < 0 || !reads_head_of_shards(c_)) return;
+  const ValueId weight = s_.parameters[head().parameters.front()].value;
+  std::swap(instance_[static_cast<std::size_t>(weight)], read_apart_);
 }
 
 void Fsdp2Buffers::copy_out(ParamGroup& group) {

@@ -49,12 +49,16 @@ class Fsdp2Buffers {
   [[nodiscard]] std::vector<ParamGroup*> in_module_order();
   /// Whose parameters the head's are.
   ParamGroup& head() { return head_ < 0 ? root() : group(head_); }
+  /// A second model's, which TRL's prepare_fsdp makes one unit of; null: there is none.
+  ParamGroup* reference() { return reference_ < 0 ? nullptr : &group(reference_); }
   /// Of the module that the op is in; -1: the root's.
   [[nodiscard]] std::int32_t group_of(const ir::Op& op) const { return group_of(op.module); }
 
   void set_phase(ir::Phase phase) { phase_ = phase; }
-  /// DTensor.full_tensor of a parameter that an op is about to read, and no unit gathers.
+  /// DTensor.full_tensor of a parameter that an op is about to read, and no unit gathers: once a
+  /// forward, so what another forward in between reads is apart.
   void gather_what_is_read(const ir::Op& op);
+  void read_apart();
   /// Whether it is, or views, a parameter that is gathered.
   [[nodiscard]] bool is_gathered(ir::ValueId v) const {
     const auto i = static_cast<std::size_t>(p_.root(v));
@@ -132,6 +136,8 @@ class Fsdp2Buffers {
   std::int32_t units_ = 0;                   ///< groups of blocks
   std::int32_t embedding_ = -1, head_ = -1;  ///< groups; -1: in the root's
   std::int32_t experts_ = -1;                ///< that of the first block's; -1: in the block's
+  std::int32_t reference_ = -1;
+  ir::ValueId read_apart_ = ir::no_id;  ///< the head's, of the other forward
   std::vector<ir::ValueId> instance_;
   ir::ValueId held_all_gather_ = ir::no_id, held_reduce_scatter_ = ir::no_id;
   std::vector<ir::ValueId> held_all_reduce_;
