@@ -105,7 +105,7 @@ void read_trainer_arguments(Keys& keys) {
 void read_reentrant(Keys& keys, std::string_view key) {
   if (keys.value_of("--ac") == "none") return;
   const std::string shard = keys.value_of("--shard");
-  if (shard.starts_with("fsdp") || shard == "zero3")
+  if (shard.starts_with("fsdp"))
     keys.assume(fmt::format("{}: reentrant checkpoints under {} are planned as if they were not",
                             key, shard));
   else

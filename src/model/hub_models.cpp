@@ -75,6 +75,20 @@ std::optional<HubModel> find_hub_model(std::string_view id) {
   return model;
 }
 
+std::optional<HubModel> find_hub_model_by_last_part(std::string_view name) {
+  const std::string ending = "/" + lower(name);
+  std::optional<HubModel> found;
+  for (const std::string& id : hub_names()) {
+    if (!lower(id).ends_with(ending)) continue;
+    auto model = find_hub_model(id);
+    if (!found)
+      found = std::move(model);
+    else if (model->config != found->config)
+      return std::nullopt;
+  }
+  return found;
+}
+
 std::string built_in_note(const ModelSpec& spec) {
   const bool may_be = !spec.graph && spec.name.find('/') != std::string::npos;
   const auto model = may_be ? find_hub_model(spec.name) : std::nullopt;

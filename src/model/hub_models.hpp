@@ -22,6 +22,10 @@ struct HubModel {
 /// The model of that id, whatever the case of its letters; none where none is built in.
 [[nodiscard]] std::optional<HubModel> find_hub_model(std::string_view id);
 
+/// The one whose id ends in "/name", whatever the case of its letters, the first of several ids of
+/// one configuration; none where configurations differ.
+[[nodiscard]] std::optional<HubModel> find_hub_model_by_last_part(std::string_view name);
+
 /// Ids of all of them, in alphabetical order.
 [[nodiscard]] std::vector<std::string> hub_names();
 

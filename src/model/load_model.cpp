@@ -135,8 +135,9 @@ FoundConfig find_config(const std::string& model) {
     throw UserError(fmt::format("{}: the snapshot has no config.json; was it downloaded whole?",
                                 snapshot.string()));
   }
-  if (const auto of_hub = find_hub_model(model))
-    return {of_hub->config, "built-in configuration of " + of_hub->id, of_hub->id};
+  auto of_hub = find_hub_model(model);
+  if (!of_hub && !folder) of_hub = find_hub_model_by_last_part(model);
+  if (of_hub) return {of_hub->config, "built-in configuration of " + of_hub->id, of_hub->id};
   if (folder)
     throw UserError(
         fmt::format("{}: the folder has no config.json; name one that has, or the file", model));
