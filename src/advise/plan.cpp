@@ -237,7 +237,7 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
       if (c.layout.zero3())
         notes.emplace_back(
             "the engine that computed them leaves its hooks on the modules, which free parameters "
-            "sooner than is planned: four such steps were 3 to 9 % below their plans");
+            "sooner than is planned: steps of PyTorch were 3 to 9 % below their plans");
       break;
   }
 }
