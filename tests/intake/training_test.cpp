@@ -214,6 +214,16 @@ TEST_CASE("bad values name file, line, key and what would be right") {
   CHECK(contains(why(trl + "max_length: null\n"), "give --seq N by hand"));
 }
 
+TEST_CASE("a TOML table of a comma is refused with its line") {
+  if (!test::has_toml) return;
+  try {
+    static_cast<void>(intake::read_training({"titan.toml", "", {}, {}}, "[,model]\nname = 1\n"));
+    FAIL("was read");
+  } catch (const UserError& error) {
+    CHECK(contains(error.what(), "titan.toml:1: not TOML"));
+  }
+}
+
 TEST_CASE("hostile YAML is refused quickly") {
   if (!test::has_yaml) return;
   CHECK(contains(why(trl + "max_length: 1\nmax_length: 2\n"),
