@@ -214,14 +214,25 @@ TEST_CASE("bad values name file, line, key and what would be right") {
   CHECK(contains(why(trl + "max_length: null\n"), "give --seq N by hand"));
 }
 
-TEST_CASE("a TOML table of a comma is refused with its line") {
+TEST_CASE("TOML that its library stumbles over is refused with its line") {
   if (!test::has_toml) return;
-  try {
-    static_cast<void>(intake::read_training({"titan.toml", "", {}, {}}, "[,model]\nname = 1\n"));
-    FAIL("was read");
-  } catch (const UserError& error) {
-    CHECK(contains(error.what(), "titan.toml:1: not TOML"));
-  }
+  const auto refused = [](const std::string& text) -> std::string {
+    try {
+      static_cast<void>(intake::read_training({"titan.toml", "", {}, {}}, text));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "read";
+  };
+  CHECK(contains(refused("[,model]\nname = 1\n"), "titan.toml:1: not TOML"));
+  CHECK(contains(refused("[a]\nx\xC2\xB8 = 1\n"),
+                 "titan.toml:2: not TOML: a character beyond ASCII outside of strings"));
+  // In strings and comments it may be.
+  for (const char* text : {"a = \"\xC3\xBC\\\"\xC3\xBC\"\n", "a = '\xC3\xBC' # \xC3\xBC\n",
+                           "a = \"\"\"\n\xC3\xBC\"\xC3\xBC\"\"\"\n",
+                           "\xEF\xBB\xBF"
+                           "a = 1\n"})
+    CHECK_FALSE(contains(refused(text), "not TOML"));
 }
 
 TEST_CASE("hostile YAML is refused quickly") {

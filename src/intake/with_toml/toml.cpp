@@ -4,6 +4,7 @@
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "ac_advisor/model/error.hpp"
@@ -50,9 +51,46 @@ Node node_of(const toml::node& from, const std::string& path, int depth) {
   return to;
 }
 
+/// Where the string that begins at `i` ends: behind its delimiter, or at the end of its line.
+std::size_t end_of_string(const std::string& text, std::size_t i) {
+  const char quote = text[i];
+  const std::string three(3, quote);
+  const bool lines = text.compare(i, 3, three) == 0;
+  for (i += lines ? 3 : 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"')
+      ++i;
+    else if (lines ? text.compare(i, 3, three) == 0 : text[i] == quote)
+      return i + (lines ? 3 : 1);
+    else if (!lines && text[i] == '\n')
+      return i;
+  }
+  return text.size();
+}
+
+/// TOML 1.0 has characters beyond ASCII in strings and comments alone. toml++ 3.3 reaches what it
+/// says is unreachable at others (is_non_ascii_horizontal_whitespace).
+void expect_ascii_outside_strings(const std::string& text, const std::string& path) {
+  for (std::size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (c == '"' || c == '\'') {
+      i = end_of_string(text, i);
+    } else if (static_cast<unsigned char>(c) > 127) {
+      const auto line =
+          1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+      throw UserError(fmt::format(
+          "{}:{}: not TOML: a character beyond ASCII outside of strings and comments", path, line));
+    } else {
+      ++i;
+    }
+  }
+}
+
 }  // namespace
 
 Node parse_toml(const std::string& text, const std::string& path) {
+  expect_ascii_outside_strings(text, path);
   try {
     return node_of(toml::parse(text, path), path, 0);
   } catch (const toml::parse_error& error) {
