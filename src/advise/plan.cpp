@@ -227,8 +227,7 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
         notes.emplace_back(
             "its forward breaks the trace that ZeRO 3 gathers ahead by, and the hooks that free "
             "what backward has used: nothing is gathered ahead, and more stays whole until "
-            "backward "
-            "ends; --ref precomputed has neither");
+            "backward ends; --ref precomputed has neither");
       break;
     case Reference::precomputed:
       notes.emplace_back(

@@ -56,6 +56,16 @@ Json config_of(const Json& entry) {
   return config;
 }
 
+std::string_view last_part(std::string_view id) { return id.substr(id.rfind('/') + 1); }
+
+/// In alphabetical order, whatever the case of the letters.
+std::vector<std::string> ids_of_last_part(std::string_view name) {
+  const std::string wanted = lower(name);
+  std::vector<std::string> ids = hub_names();
+  std::erase_if(ids, [&](const std::string& id) { return lower(last_part(id)) != wanted; });
+  return ids;
+}
+
 }  // namespace
 
 std::optional<HubModel> find_hub_model(std::string_view id) {
@@ -76,10 +86,8 @@ std::optional<HubModel> find_hub_model(std::string_view id) {
 }
 
 std::optional<HubModel> find_hub_model_by_last_part(std::string_view name) {
-  const std::string ending = "/" + lower(name);
   std::optional<HubModel> found;
-  for (const std::string& id : hub_names()) {
-    if (!lower(id).ends_with(ending)) continue;
+  for (const std::string& id : ids_of_last_part(name)) {
     auto model = find_hub_model(id);
     if (!found)
       found = std::move(model);
@@ -110,15 +118,13 @@ std::vector<std::string> hub_names() {
 }
 
 std::string nearest_hub_name(std::string_view name) {
-  const auto last_part = [](std::string_view id) { return id.substr(id.rfind('/') + 1); };
+  if (const auto ids = ids_of_last_part(last_part(name)); !ids.empty()) return ids.front();
   const std::vector<std::string> names = hub_names();
   const bool whole = name.find('/') != std::string_view::npos;
-  const std::string wanted = lower(name), wanted_last = lower(last_part(name));
+  const std::string wanted = lower(name);
   std::vector<std::string> texts;
-  for (const std::string& id : names) {
-    if (lower(last_part(id)) == wanted_last) return id;
+  for (const std::string& id : names)
     texts.push_back(lower(whole ? std::string_view(id) : last_part(id)));
-  }
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   const std::string_view near = nearest(wanted, views);
   if (near.empty()) return {};

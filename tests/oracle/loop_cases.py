@@ -1,6 +1,19 @@
 """The cases of loop_peaks.json: models, and the planner's options."""
 
+import json
+import os
+
 from generate_peaks import sizes
+
+
+def with_case(path, cases, model, words, figures):
+    """The cases that the file has, in the order of `cases`, and this one as it was measured now."""
+    kept = {}
+    if os.path.exists(path):
+        with open(path) as file:
+            kept = {(c["model"], c["options"]): c for c in json.load(file)["cases"]}
+    kept[model, words] = {"model": model, "options": words} | figures
+    return [kept[case] for case in cases if case in kept]
 
 
 def of(model_type, *figures, **more):

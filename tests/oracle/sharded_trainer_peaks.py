@@ -9,10 +9,10 @@ made as the trainers make it: under deepspeed.zero.Init; for FSDP2 on the host.
 """
 
 import argparse
-import json
 import os
 import sys
 
+from loop_cases import with_case
 from sharded_trainer_cases import CASES
 
 
@@ -62,12 +62,7 @@ def main():
 
     model, words = CASES[given.case]
     figures = measure(model, words)
-    kept = {}
-    if os.path.exists(given.output):
-        with open(given.output) as file:
-            kept = {(c["model"], c["options"]): c for c in json.load(file)["cases"]}
-    kept[model, words] = {"model": model, "options": words} | figures
-    loop_peaks.write(given.output, [kept[case] for case in CASES if case in kept],
+    loop_peaks.write(given.output, with_case(given.output, CASES, model, words, figures),
                      f"trl {trl.__version__}, DeepSpeed {deepspeed.__version__}, ")
     print(model, words, figures, flush=True)
 

@@ -21,12 +21,11 @@ back. Its launches by phase are counted, too: kernels, memsets, copies on the de
 import argparse
 import contextlib
 import json
-import os
 import sys
 
 import torch
 
-from loop_cases import MODELS, of
+from loop_cases import MODELS, of, with_case
 from loop_step import parse
 
 MODELS = MODELS | {
@@ -327,12 +326,7 @@ def main():
         return
     model, words = CASES[arguments.case]
     figures = measure(model, words)
-    kept = {}
-    if os.path.exists(arguments.output):
-        with open(arguments.output) as file:
-            kept = {(c["model"], c["options"]): c for c in json.load(file)["cases"]}
-    kept[model, words] = {"model": model, "options": words} | figures
-    write(arguments.output, [kept[case] for case in CASES if case in kept])
+    write(arguments.output, with_case(arguments.output, CASES, model, words, figures))
     print(model, words, figures, flush=True)
 
 

@@ -80,9 +80,7 @@ TEST_CASE("zero3: what the trace uses again within the reuse distance is kept") 
 TEST_CASE("zero3: without a trace nothing is gathered ahead, and all goes after its module") {
   passes::Zero3Fetches fetches({10, 20}, {true, false}, {});
   const ModuleCall both = call(0, {0, 1}), after = call(1, {1});
-  CHECK(fetches.fetch(both, true) == std::vector<FetchAction>{
-                                         {Kind::gather, 0, {1}},
-                                     });
+  CHECK(fetches.fetch(both, true) == std::vector<FetchAction>{{Kind::gather, 0, {1}}});
   CHECK(fetches.release(both, true) ==
         std::vector<FetchAction>{{Kind::free, -1, {0}}, {Kind::free, -1, {1}}});
   CHECK(fetches.fetch(after, true) == std::vector<FetchAction>{{Kind::gather, 1, {1}}});

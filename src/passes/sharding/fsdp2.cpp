@@ -174,7 +174,6 @@ class Fsdp2 {
     moved_.push_back(id);
     if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];
     for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
-    b_.set_phase(op.phase);
     p_.ops.push_back(op);
   }
 

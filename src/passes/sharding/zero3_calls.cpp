@@ -65,7 +65,7 @@ class Hooks {
         begin_recomputation(i);
         i = recompute(i) - 1;
       } else if (counts(ops_[i])) {
-        enter_backward(i);
+        enter_backward(i, i);
       }
       leave_backward(i);
       if (reentrant_) leave_block(i);
@@ -108,14 +108,8 @@ class Hooks {
     const std::size_t first = i;
     while (i < ops_.size() && (ops_[i].phase != Phase::backward || !counts(ops_[i]))) ++i;
     if (i == ops_.size()) return;
-    if (!reentrant_) return enter_backward(i, true);
-    Chain chain = chain_of(ops_[i]);
-    chain.resize(3);  // down to the block
-    for (const ModulePath module : chain)
-      if (char& entered = slot(entered_, module); entered == 0) {
-        entered = 1;
-        add(first, module, true, false);
-      }
+    constexpr std::size_t to_block = 3;
+    reentrant_ ? enter_backward(i, first, to_block) : enter_backward(i, first_recomputed_before(i));
   }
 
   /// Returns where it ends. The modules in its block are called anew (transformers' checkpoint is
@@ -182,9 +176,11 @@ class Hooks {
     return of[i];
   }
 
-  void enter_backward(std::size_t at, bool ahead = false) {
-    const std::size_t before = ahead ? first_recomputed_before(at) : at;
-    for (const ModulePath module : chain_of(ops_[at])) {
+  /// The modules of the op `at`, down to `levels` of them, by hooks before the op `before`.
+  void enter_backward(std::size_t at, std::size_t before, std::size_t levels = 9) {
+    Chain chain = chain_of(ops_[at]);
+    chain.resize(std::min(chain.size(), levels));
+    for (const ModulePath module : chain) {
       char& entered = slot(entered_, module);
       if (entered != 0 || at < slot(runs_, module).begin) continue;
       entered = 1;

@@ -15,8 +15,7 @@ const Case cases[] = {
     {"--task dpo or --ref model, --shard fsdp1",
      [](auto&, StepConfig& c) {
        dpo(c);
-       c.layout.world = 2;
-       c.layout.shard = Sharding::fsdp1;
+       sharded(c, Sharding::fsdp1);
      },
      "--task dpo --shard fsdp1"},
     {"--task grpo --ref model --shard fsdp2 or hsdp:N",
@@ -24,15 +23,13 @@ const Case cases[] = {
        c.task.kind = Task::grpo;
        c.task.reference = Reference::model;
        c.task.rollout = Rollout::served;
-       c.layout.world = 2;
-       c.layout.shard = Sharding::fsdp2;
+       sharded(c, Sharding::fsdp2);
      },
      "--task grpo --shard fsdp2"},
     {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.task.kind = Task::grpo;
-       c.layout.world = 2;
-       c.layout.shard = Sharding::fsdp2;
+       sharded(c, Sharding::fsdp2);
      },
      "--task grpo --rollout generate --shard fsdp2"},
     {"--task other than sft --tp, --pp, --cp, --ep",
