@@ -11,6 +11,7 @@ else()
 endif()
 file(GLOB wheel_includes
   "${cache_dir}/libtorch-2.11.0/nvidia/cu13/include"
+  "${cache_dir}/cuda-headers-13.0/nvidia/cu13/include"
   "${cache_dir}/python-2.11/lib/python3*/site-packages/nvidia/cu13/include")
 find_path(AC_ADVISOR_EMULATOR_INCLUDE cuda_runtime_api.h
   HINTS ${CUDAToolkit_INCLUDE_DIRS} ${wheel_includes}

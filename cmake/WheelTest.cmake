@@ -1,14 +1,15 @@
 # `pip install .` as a user does it: in a virtual environment that holds nothing else, with the build
-# requirements from PyPI. Included by Tests.cmake, it adds the test (label package: it needs a
+# requirements from PyPI. Then a release's wheel, linked anew from the same objects, and what scripts/check_wheel
+# says of it. Included by Tests.cmake, it adds the test (label package: it needs a
 # network); run with `cmake -P`, it is the test.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  set(name "package:pip install gives the command and the module")
+  set(name "package:pip install and a release's wheel give the command and the module")
   add_test(NAME "${name}" COMMAND "${CMAKE_COMMAND}"
     "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
     "-DCOMPILER=${CMAKE_CXX_COMPILER}" "-DWERROR=${AC_ADVISOR_WERROR}"
     -P "${CMAKE_CURRENT_LIST_FILE}")
-  set_tests_properties("${name}" PROPERTIES LABELS package TIMEOUT 1200)
+  set_tests_properties("${name}" PROPERTIES LABELS package TIMEOUT 1800)
   return()
 endif()
 
@@ -30,3 +31,9 @@ set(alone "${CMAKE_COMMAND}" -E env --unset=PYTHONPATH --unset=AC_ADVISOR
 run(${alone} "${venv}/bin/ac-advisor" plan llama-3.2-1b --batch 8 --seq 2048 --ac full)
 run(${alone} "${venv}/bin/python" -m ac_advisor advise tiny-llama --rows 1)
 run(${alone} "${venv}/bin/python" "${SOURCE}/tests/python/package_test.py")
+
+file(REMOVE_RECURSE "${BUILD}/release_wheel")
+run("${CMAKE_COMMAND}" -E env "CXX=${COMPILER}" AC_ADVISOR_WITHOUT_PAGE=1
+  "${SOURCE}/scripts/wheel" "${BUILD}/release_wheel")
+file(GLOB wheels "${BUILD}/release_wheel/*.whl")
+run("${SOURCE}/scripts/check_wheel" "${wheels}")

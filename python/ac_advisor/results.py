@@ -138,6 +138,22 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class TaskPhase:
+    """A phase of a step that has several (GRPO), in bytes. ``planned``: op by op, else an estimate. ``device_bytes``
+    has the engine's, the context's and NCCL's, too."""
+
+    name: str
+    planned: bool
+    allocated_bytes: int
+    reserved_bytes: int
+    parameters_bytes: int
+    optimizer_states_bytes: int
+    engine_bytes: int
+    device_bytes: int
+    largest: str = ""
+
+
+@dataclass(frozen=True)
 class TrainingKey:
     """What a key of a training file became: ``options`` of the command line, empty where none is needed.
     ``line`` None: absent in the file, the tool's default, which ``source`` has."""
@@ -201,6 +217,7 @@ class Profile(Result):
     trainable_parameters: Optional[int] = None
     modules: Optional[Dict[str, Any]] = field(default=None, repr=False)
     training: Optional[Training] = None
+    task_phases: Optional[List[TaskPhase]] = None
 
 
 @dataclass(frozen=True)

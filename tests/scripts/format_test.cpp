@@ -1,27 +1,23 @@
 // scripts/format in a copy of its folder, on files that are not as it would leave them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "shell.hpp"
 #include "test_paths.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Checked {
-  int code = -1;
-  std::string out;
-};
+using ac_advisor::test::Ran;
 
 /// `scripts/format --check` where src/ has one file of that name and text.
-Checked check(const std::string& file, const std::string& text) {
+Ran check(const std::string& file, const std::string& text) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("ac-format-test-{}", getpid());
   const fs::path source(ac_advisor::test::source_dir);
   for (const char* room :
@@ -30,13 +26,7 @@ Checked check(const std::string& file, const std::string& text) {
   for (const char* copied : {"scripts/format", "scripts/bootstrap.sh", ".clang-format"})
     fs::copy_file(source / copied, folder / copied);
   std::ofstream(folder / "src" / file) << text;
-  std::FILE* pipe = popen(((folder / "scripts/format").string() + " --check 2>&1").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Checked checked;
-  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-    checked.out.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) checked.code = WEXITSTATUS(status);
+  Ran checked = ac_advisor::test::shell((folder / "scripts/format").string() + " --check 2>&1");
   fs::remove_all(folder);
   return checked;
 }
@@ -46,7 +36,7 @@ Checked check(const std::string& file, const std::string& text) {
 TEST_CASE("scripts/format refuses what is not formatted, in every language that it is for") {
   for (const char* file : {"a.cpp", "a.hpp", "a.cu", "a.cuh", "a.js"}) {
     CAPTURE(file);
-    const Checked wrong = check(file, "f  ( 1 ) ;\n");
+    const Ran wrong = check(file, "f  ( 1 ) ;\n");
     if (wrong.out.find("clang-format-14 is missing") != std::string::npos) {
       MESSAGE("clang-format-14 is not installed: nothing was checked");
       return;

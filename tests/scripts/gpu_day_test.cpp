@@ -2,12 +2,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "shell.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -15,17 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 void passes(const std::string& check) {
-  const std::string folder(ac_advisor::test::source_dir);
-  const std::string command =
-      fmt::format("python3 '{}/tests/scripts/gpu_day_check.py' {} 2>&1", folder, check);
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string said;
-  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-    said.append(buffer, n);
-  INFO(said);
-  CHECK(pclose(pipe) == 0);
-  CHECK(said.ends_with("passed\n"));
+  const ac_advisor::test::Ran ran = ac_advisor::test::shell(fmt::format(
+      "python3 '{}/tests/scripts/gpu_day_check.py' {} 2>&1", ac_advisor::test::source_dir, check));
+  INFO(ran.out);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.ends_with("passed\n"));
 }
 
 std::string text_of(const fs::path& file) {

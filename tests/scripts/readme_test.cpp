@@ -1,25 +1,21 @@
 // scripts/readme in a copy of its folder, with a program that is a fake.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "shell.hpp"
 #include "test_paths.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Ran {
-  int code = -1;
-  std::string out;
-};
+using ac_advisor::test::Ran;
 
 class Checkout {
  public:
@@ -27,7 +23,7 @@ class Checkout {
     fs::create_directories(folder_ / "scripts");
     for (const char* name : {"sample_models", "baselines", "docs", "tests/oracle/off"})
       fs::create_directories(folder_ / name);
-    for (const char* name : {"accuracy", "advise", "evidence", "layouts", "tasks"})
+    for (const char* name : {"accuracy", "advise", "evidence", "layouts", "oom", "tasks"})
       write(fmt::format("docs/{}.md", name), "no marks\n");
     fs::copy_file(fs::path(ac_advisor::test::source_dir) / "scripts/readme",
                   folder_ / "scripts/readme");
@@ -46,16 +42,8 @@ class Checkout {
   void remove(const std::string& name) const { fs::remove(folder_ / name); }
 
   [[nodiscard]] Ran run(const std::string& option) const {
-    const std::string line = fmt::format("AC_ADVISOR={0}/ac-advisor {0}/scripts/readme {1} 2>&1",
-                                         folder_.string(), option);
-    std::FILE* pipe = popen(line.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    Ran ran;
-    for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-      ran.out.append(buffer, n);
-    const int status = pclose(pipe);
-    if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
-    return ran;
+    return ac_advisor::test::shell(fmt::format(
+        "AC_ADVISOR={0}/ac-advisor {0}/scripts/readme {1} 2>&1", folder_.string(), option));
   }
   [[nodiscard]] std::string readme() const {
     std::ifstream file(folder_ / "README.md");
