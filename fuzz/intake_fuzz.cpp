@@ -1,5 +1,5 @@
-// Whatever the text, a training file is read or refused with its name, as YAML and as TOML, by the
-// tool that its keys tell and by each by name; what is read can be shown.
+// Whatever the text, a training file is read or refused with its name, as YAML, as TOML and as a
+// script, by the tool that its keys tell and by each by name; what is read can be shown.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -31,6 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   read("train.yaml", "", text);
   read("train.toml", "", text);
+  read("train.sh", "", text);
+  for (const std::string_view tool : {"verl", "ms-swift", "openrlhf"}) read("train.sh", tool, text);
+  read("train.sh", "", "swift sft " + text);
   for (const std::string_view tool : intake::tool_names()) read("train.yaml", tool, text);
   return 0;
 }

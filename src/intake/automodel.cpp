@@ -155,9 +155,7 @@ void read_model(Keys& keys) {
   keys.option("model.use_liger_kernel", "--kernels",
               keys.flag("model.use_liger_kernel") ? "fused" : "eager");
   read_attention(keys);
-  if (const std::string dropout = keys.text("model.attention_dropout").value_or("0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("model.attention_dropout", "--dropout", dropout);
+  read_dropout(keys, "model.attention_dropout", "--dropout", "0");
 }
 
 /// AutoModel's own layers of adapters (components/_peft/lora.py) hold what PEFT's do in their
@@ -186,25 +184,13 @@ void read_adapters(Keys& keys) {
   else
     keys.option("peft.target_modules", "--lora-targets",
                 fmt::format("{}", fmt::join(targets, ",")));
-  if (const std::string dropout = keys.text("peft.dropout").value_or("0.0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("peft.dropout", "--lora-dropout", dropout);
+  read_dropout(keys, "peft.dropout", "--lora-dropout", "0.0");
   if (keys.flag("peft.use_dora")) keys.option("peft.use_dora", "--dora");
   keys.option("peft.lora_dtype", "--lora-dtype",
               keys.in_file("peft.lora_dtype") ? dtype_of(keys, "peft.lora_dtype", "bfloat16")
                                               : keys.value_of("--param-dtype"));
   keys.assume("peft: AutoModel's own layers of adapters are planned as PEFT's");
 }
-
-struct Made {
-  std::string_view theirs, ours;
-};
-constexpr Made optimizers[] = {{"bitsandbytes.optim.AdamW8bit", "adamw-8bit"},
-                               {"bitsandbytes.optim.PagedAdamW", "paged-adamw"},
-                               {"bitsandbytes.optim.PagedAdamW8bit", "paged-adamw-8bit"},
-                               {"bitsandbytes.optim.Lion", "lion"},
-                               {"torchao.optim.AdamW8bit", "adamw-8bit-torchao"},
-                               {"transformers.optimization.Adafactor", "adafactor"}};
 
 void read_optimizer_of(Keys& keys) {
   constexpr const char* key = "optimizer._target_";
@@ -228,10 +214,9 @@ void read_optimizer_of(Keys& keys) {
     return keys.option(key, "--optimizer",
                        momentum == "0" || momentum == "0.0" ? "sgd" : "sgd-momentum");
   }
-  for (const Made& optimizer : optimizers)
-    if (optimizer.theirs == name)
-      return keys.option(key, "--optimizer", std::string(optimizer.ours));
-  static_cast<void>(keys.unplanned(key, "no optimizer of ours is this one"));
+  if (name == "transformers.optimization.Adafactor")
+    return keys.option(key, "--optimizer", "adafactor");
+  read_optimizer_class(keys, key, name);
 }
 
 void read_batches(Keys& keys, std::int64_t world) {

@@ -146,14 +146,13 @@ bool read_adapter(Keys& keys) {
   if (!rank) keys.refuse("lora_r", "none; the adapters' rank, such as 16");
   keys.option("lora_r", "--lora", std::to_string(*rank));
   read_targets(keys);
-  if (const std::string dropout = keys.text("lora_dropout").value_or("0.0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("lora_dropout", "--lora-dropout", dropout);
+  read_dropout(keys, "lora_dropout", "--lora-dropout", "0.0");
   if (keys.flag("peft_use_dora")) keys.option("peft_use_dora", "--dora");
   // PEFT raises adapters to fp32 unless autocast_adapter_dtype is off.
   const bool raised =
       truth_of(keys.text("peft_autocast_adapter_dtype").value_or("true")).value_or(true);
-  keys.option("peft_autocast_adapter_dtype", "--lora-dtype", raised ? "fp32" : "bf16");
+  if (!keys.under_zero())  // whose engine casts adapters, too
+    keys.option("peft_autocast_adapter_dtype", "--lora-dtype", raised ? "fp32" : "bf16");
   if (fuses_adapters(keys, adapter))
     keys.assume(
         "lora_*_kernel: axolotl's fused adapters are on, PEFT's layers are planned, which save "

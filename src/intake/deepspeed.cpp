@@ -23,7 +23,10 @@ void read_deepspeed(Keys& keys, std::string_view key) {
     static_cast<void>(keys.node(key));
     return keys.assume(fmt::format("{}: --shard by hand says how parameters are sharded", key));
   }
-  const Node config = config_of(keys, key, "say --shard zero1, zero2, zero3 or none by hand");
+  read_zero(keys, key, config_of(keys, key, "say --shard zero1, zero2, zero3 or none by hand"));
+}
+
+void read_zero(Keys& keys, std::string_view key, const Node& config) {
   const Node* zero = config.find("zero_optimization");
   if (zero != nullptr && zero->kind != Node::Kind::map)
     keys.refuse(key, "zero_optimization is a map, such as {\"stage\": 2}");
@@ -44,6 +47,11 @@ void read_deepspeed(Keys& keys, std::string_view key) {
   if (word != "3" && overlaps) keys.option(key, "--overlap-comm");
   if (word == "3" && !overlaps)
     keys.assume(fmt::format("{}: overlap_comm is planned as true", key));
+  // zero/config.py: 5e8; hf_deepspeed.py, trainer_config_finalize: "auto" is hidden_size²
+  if (const Node* bucket = zero->find("reduce_bucket_size");
+      word != "3" && bucket != nullptr && bucket->text != "5e8" && bucket->text != "500000000")
+    keys.assume(fmt::format("{}: reduce_bucket_size {}: DeepSpeed's own 5e8 elements are planned",
+                            key, plain(bucket->text)));
   const std::string optimizer = device_of(*zero, "offload_optimizer");
   const std::string parameters = device_of(*zero, "offload_param");
   for (const std::string& device : {optimizer, parameters})

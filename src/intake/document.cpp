@@ -36,7 +36,7 @@ std::string Node::shown() const {
 }
 
 Node flattened(const Node& map) {
-  Node flat{.kind = Node::Kind::map, .line = map.line};
+  Node flat{.kind = Node::Kind::map, .line = map.line, .notes = map.notes};
   for (const auto& [key, value] : map.members) {
     if (value.kind != Node::Kind::map || value.members.empty()) {
       flat.members.push_back({key, value});
@@ -50,6 +50,7 @@ Node flattened(const Node& map) {
 }
 
 Node parsed(const std::string& text, const std::string& path) {
+  if (path.ends_with(".sh")) return parse_script(text, path);
   return path.ends_with(".toml") ? parse_toml(text, path) : parse_document(text, path);
 }
 

@@ -10,13 +10,16 @@ namespace ac_advisor::intake {
 
 struct Member;
 
-/// A node of a YAML, JSON or TOML document. Anchors and merge keys are resolved.
+/// A node of a YAML, JSON or TOML document, or of a script's overrides. Anchors and merge keys are
+/// resolved.
 struct Node {
   enum class Kind { null, scalar, list, map } kind = Kind::null;
   std::string text;  ///< of a scalar
   int line = 0;      ///< from 1
   std::vector<Node> items;
   std::vector<Member> members;
+  std::string unset;  ///< why a script leaves the value open: "$N is not set in the script"
+  std::vector<std::string> notes;  ///< of a script: what was not followed
 
   /// The member of that name; null where it has none.
   [[nodiscard]] const Node* find(std::string_view key) const;
@@ -40,7 +43,11 @@ using model::plain;  // of the file's text in an error
 [[nodiscard]] Node parse_document(const std::string& text, const std::string& path);
 /// The same of TOML.
 [[nodiscard]] Node parse_toml(const std::string& text, const std::string& path);
-/// TOML where the name ends in .toml, else YAML. Throws UserError.
+/// What a shell script's one command of training says: the overrides that it hands to Hydra, by
+/// their paths ("trainer.nnodes"), or the arguments of ms-swift's command or one of OpenRLHF's
+/// modules by their names. Throws UserError.
+[[nodiscard]] Node parse_script(const std::string& text, const std::string& path);
+/// TOML where the name ends in .toml, a script where it ends in .sh, else YAML. Throws UserError.
 [[nodiscard]] Node parsed(const std::string& text, const std::string& path);
 /// The file, of at most 4 MiB. Throws UserError.
 [[nodiscard]] Node read_document(const std::string& path);

@@ -74,8 +74,31 @@ Mapping& Keys::row(std::string_view key) {
   return out_.mapping.emplace_back(std::move(mapping));
 }
 
+void Keys::refuse_unset(std::string_view key) const {
+  const Node* node = set_in_file(key);
+  if (node == nullptr || node->unset.empty()) return;
+  throw UserError(fmt::format("{}:{}: {}: {}; give the option by hand", out_.path, node->line, key,
+                              node->unset));
+}
+
+bool Keys::left_open(std::string_view key, std::string_view option) {
+  const Node* node = set_in_file(key);
+  if (node == nullptr || node->unset.empty() || !by_hand(option)) return false;
+  asked_.insert(std::string(key));
+  row(key).options = std::string(option) + " (by hand instead)";
+  return true;
+}
+
+std::vector<std::string> Keys::within(std::string_view section) const {
+  std::vector<std::string> all;
+  for (const auto& [key, node] : file_.members)
+    if (key.starts_with(section)) all.push_back(key);
+  return all;
+}
+
 std::optional<std::string> Keys::text(std::string_view key) {
   asked_.insert(std::string(key));
+  refuse_unset(key);
   std::string value = row(key).value;
   if (const Node* node = set_in_file(key); node != nullptr && node->kind != Node::Kind::scalar)
     refuse(key, "is a list or a map; one word is expected");
@@ -128,6 +151,7 @@ std::int64_t Keys::world() const {
 std::vector<std::string> Keys::words(std::string_view key) {
   asked_.insert(std::string(key));
   std::vector<std::string> all;
+  refuse_unset(key);
   const Node* node = set_in_file(key);
   if (node != nullptr && node->kind == Node::Kind::list) {
     static_cast<void>(row(key));
@@ -247,6 +271,8 @@ void Keys::finish() {
     if (const auto why = tool_.unplanned.find(key); why != tool_.unplanned.end()) {
       if (same(node.shown(), tool_.unplanned_defaults.at(key)))
         out_.no_effect.push_back(key);
+      else if (!node.unset.empty())
+        static_cast<void>(unplanned(key, node.unset + "; where it is on: " + why->second));
       else
         static_cast<void>(unplanned(key, why->second));
     } else if (tool_.no_effect.contains(key) || tool_.defaults.contains(key) || is_open(key)) {

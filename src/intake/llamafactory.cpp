@@ -33,7 +33,7 @@ void read_precision(Keys& keys, bool adapters) {
     keys.option(key, "--autocast", "fp16");
   keys.option(key, "--param-dtype", pure || adapters || zero ? (fp16 ? "fp16" : "bf16") : "fp32");
   if (pure && !zero) keys.option(key, "--autocast", "none");
-  if (adapters) keys.option(key, "--lora-dtype", pure ? "bf16" : "fp32");
+  if (adapters && !zero) keys.option(key, "--lora-dtype", pure ? "bf16" : "fp32");
 }
 
 bool read_adapter(Keys& keys) {
@@ -55,9 +55,7 @@ bool read_adapter(Keys& keys) {
     keys.option("lora_target", "--lora-targets", "all-linear");
   else
     keys.option("lora_target", "--lora-targets", fmt::format("{}", fmt::join(targets, ",")));
-  if (const std::string dropout = keys.text("lora_dropout").value_or("0.0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("lora_dropout", "--lora-dropout", dropout);
+  read_dropout(keys, "lora_dropout", "--lora-dropout", "0.0");
   if (keys.flag("use_dora")) keys.option("use_dora", "--dora");
   if (bits && *bits != 4 && *bits != 8)
     keys.refuse("quantization_bit", "by bitsandbytes is 4 or 8");
@@ -97,12 +95,9 @@ void read(Keys& keys) {
   if (keys.flag("neat_packing")) {
     keys.option("neat_packing", "--packing",
                 std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
-    keys.assume(
-        "packed rows are planned with one document each; shorter ones attend to less and hold as "
-        "much");
+    assume_one_document(keys);
   } else if (!keys.flag("packing") && stage != "pt") {
-    keys.assume(
-        "each row is planned cutoff_len tokens long, an upper bound: shorter batches hold less");
+    assume_longest(keys, "cutoff_len");
   }
   read_precision(keys, read_adapter(keys));
   keys.option("disable_gradient_checkpointing", "--ac",

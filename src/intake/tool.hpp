@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,11 @@ class Keys {
   [[nodiscard]] std::vector<std::string> words(std::string_view key);
   [[nodiscard]] const Node* node(std::string_view key);
   [[nodiscard]] bool in_file(std::string_view key) const { return set_in_file(key) != nullptr; }
+  /// The file's keys that begin with "section.".
+  [[nodiscard]] std::vector<std::string> within(std::string_view section) const;
+  /// Whether a script leaves the value open, and `option`, which the key would say, is by hand; to
+  /// read such a value is an error otherwise.
+  [[nodiscard]] bool left_open(std::string_view key, std::string_view option);
 
   /// Adds an option for `key`, unless one of its name was given by hand; the mapping has both. A
   /// value that the option cannot have, or another one than another key has given it, is refused.
@@ -90,12 +96,18 @@ class Keys {
 
   void check(std::string_view key, const std::string& name, const std::string& value);
   [[nodiscard]] const Node* set_in_file(std::string_view key) const;
+  void refuse_unset(std::string_view key) const;
   Mapping& row(std::string_view key);
 };
 
 /// True, yes, on, 1 and their opposites, in any case, as YAML 1.1 has them; nothing for other
 /// words.
 [[nodiscard]] std::optional<bool> truth_of(const std::string& word);
+
+/// A key that has another name since `version`.
+struct Renamed {
+  std::string_view before, now, version;
+};
 
 struct Tool {
   std::string_view name;
@@ -106,16 +118,24 @@ struct Tool {
   bool nested = false;
   /// Its loader makes None of the word none, where YAML and TOML have a word.
   bool none_is_null = false;
+  /// What it called its keys before, where it does not know those names any more.
+  std::span<const Renamed> renamed = {};
 };
 
 /// Each in its own file.
-extern const Tool automodel, axolotl, litgpt, llamafactory, torchtitan, torchtune, trl;
+extern const Tool automodel, axolotl, litgpt, llamafactory, ms_swift, openrlhf, torchtitan,
+    torchtune, trl, verl;
 
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.
 void read_trainer_arguments(Keys& keys);
+/// Of them what ms-swift has, too: optimizer, clipping (`clip` where the file says none), and the
+/// switches that are not planned.
+void read_optimization(Keys& keys, const char* clip);
 /// An optimizer by transformers' name for it.
 void read_optimizer(Keys& keys, std::string_view key);
+/// An optimizer by its class, `key`'s, in a library beside torch.
+void read_optimizer_class(Keys& keys, std::string_view key, std::string_view name);
 /// What `key` has in place, or in the file that it names, beside the training file or here;
 /// `way_out` ends the error where there is none.
 [[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);
@@ -124,5 +144,23 @@ void read_reentrant(Keys& keys, std::string_view key);
 /// A DeepSpeed configuration: ZeRO's stage and what it keeps on the host. `key` names it in the
 /// training file.
 void read_deepspeed(Keys& keys, std::string_view key);
+/// The same of a configuration that `key` stands for.
+void read_zero(Keys& keys, std::string_view key, const Node& config);
+/// The model that `key` names; of a path whose folders a script leaves open, its last part.
+void read_model_path(Keys& keys, std::string_view key);
+/// How many processes a script starts: its launcher's numbers, or torchrun's in the environment;
+/// 0 where it says none.
+[[nodiscard]] std::int64_t read_launcher(Keys& keys);
+/// As many ranks, by the launcher's key that says so, or by `otherwise`.
+void set_world(Keys& keys, std::int64_t ranks, std::string_view otherwise);
+/// A dropout that is not 0.
+void read_dropout(Keys& keys, std::string_view key, const std::string& option,
+                  const char* by_default);
+/// What is taken for granted of packed rows, and of rows whose lengths the data has.
+void assume_one_document(Keys& keys);
+void assume_longest(Keys& keys, std::string_view key);
+/// Parts of a configuration that a name in the file stands for.
+[[nodiscard]] Node scalar_of(std::string text);
+[[nodiscard]] Node map_of(std::vector<Member> members);
 
 }  // namespace ac_advisor::intake

@@ -64,22 +64,9 @@ void read_adapters(Keys& keys) {
         keys.unplanned("model.apply_lora_to_output", "adapters of the LM head are not planned"));
   keys.option(key, "--lora-targets",
               targets.size() == 7 ? "all-linear" : fmt::format("{}", fmt::join(targets, ",")));
-  if (const std::string dropout = keys.text("model.lora_dropout").value_or("0.0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("model.lora_dropout", "--lora-dropout", dropout);
+  read_dropout(keys, "model.lora_dropout", "--lora-dropout", "0.0");
   if (keys.flag("model.use_dora")) keys.option("model.use_dora", "--dora");
 }
-
-struct OptimizerName {
-  std::string_view theirs, ours;
-};
-constexpr OptimizerName optimizers[] = {
-    {"bitsandbytes.optim.AdamW8bit", "adamw-8bit"},
-    {"bitsandbytes.optim.PagedAdamW", "paged-adamw"},
-    {"bitsandbytes.optim.PagedAdamW8bit", "paged-adamw-8bit"},
-    {"bitsandbytes.optim.Lion", "lion"},
-    {"torchao.optim.AdamW8bit", "adamw-8bit-torchao"},
-    {"torchao.prototype.low_bit_optim.AdamW8bit", "adamw-8bit-torchao"}};
 
 /// A class of torch.optim runs fused where it is told to, else foreach.
 void read_optimizer_of(Keys& keys) {
@@ -97,10 +84,9 @@ void read_optimizer_of(Keys& keys) {
     const bool none = momentum == "0" || momentum == "0.0";
     return keys.option(key, "--optimizer", none ? "sgd" : "sgd-momentum");
   }
-  for (const OptimizerName& optimizer : optimizers)
-    if (optimizer.theirs == name)
-      return keys.option(key, "--optimizer", std::string(optimizer.ours));
-  static_cast<void>(keys.unplanned(key, "no optimizer of ours is this one"));
+  if (name == "torchao.prototype.low_bit_optim.AdamW8bit")
+    return keys.option(key, "--optimizer", "adamw-8bit-torchao");
+  read_optimizer_class(keys, key, name);
 }
 
 void read_loss(Keys& keys) {
@@ -179,9 +165,7 @@ void read(Keys& keys) {
         keys.unplanned("dataset.packed", "torchtune's masks of packed rows are not planned"));
   keys.assume("each row is planned as long as --seq, an upper bound: shorter batches hold less");
   if (adapted) read_adapters(keys);
-  if (const std::string dropout = keys.text("model.attn_dropout").value_or("0.0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("model.attn_dropout", "--dropout", dropout);
+  read_dropout(keys, "model.attn_dropout", "--dropout", "0.0");
   read_optimizer_of(keys);
   read_loss(keys);
   keys.option("clip_grad_norm", "--clip-grad", keys.text("clip_grad_norm").value_or("0"));

@@ -32,13 +32,16 @@ void read_fsdp(Keys& keys) {
   if (words.size() == 1 && truth_of(words[0]) == false) return;
   if (keys.by_hand("--shard"))
     return keys.assume("fsdp: --shard by hand says how parameters are sharded");
-  for (const std::string& list : words)
-    for (const char* word : {"offload", "hybrid_shard", "shard_grad_op", "no_shard"})
+  bool offloads = false;  // training_args.py, _apply_legacy_fsdp_to_config: cpu_offload
+  for (const std::string& list : words) {
+    offloads = offloads || list.find("offload") != std::string::npos;
+    for (const char* word : {"hybrid_shard", "shard_grad_op", "no_shard"})
       if (list.find(word) != std::string::npos) {
         static_cast<void>(
             keys.unplanned("fsdp", std::string(word) + " of the Trainer is not planned"));
         return;
       }
+  }
   const Node config =
       keys.in_file("fsdp_config") ? config_of(keys, "fsdp_config", "give --shard by hand") : Node{};
   /// With or without accelerate's prefix.
@@ -55,12 +58,9 @@ void read_fsdp(Keys& keys) {
   if (on("activation_checkpointing", false) && !keys.by_hand("--ac"))
     static_cast<void>(
         keys.unplanned("fsdp_config", "activation_checkpointing: give --ac full by hand"));
-  if (on("cpu_offload", false) || on("offload_params", false)) {
-    if (first)
-      static_cast<void>(keys.unplanned("fsdp_config", "FSDP1's CPUOffload is not planned"));
-    else
-      keys.option("fsdp_config", "--offload", "parameters");
-  }
+  const bool in_config = on("cpu_offload", false) || on("offload_params", false);
+  if (in_config || (offloads && value("cpu_offload").empty()))
+    keys.option(in_config ? "fsdp_config" : "fsdp", "--offload", "parameters");
   if (!first && !on("reshard_after_forward", true))
     keys.option("fsdp_config", "--reshard-after-forward", "false");
   const std::string prefetch = value("backward_prefetch");
@@ -84,20 +84,24 @@ void read_optimizer(Keys& keys, std::string_view key) {
   static_cast<void>(keys.unplanned(key, "no optimizer of ours is this one"));
 }
 
-void read_trainer_arguments(Keys& keys) {
-  keys.option("per_device_train_batch_size", "--batch",
-              std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
-  if (const auto accumulate = keys.number("gradient_accumulation_steps");
-      accumulate && *accumulate > 1)
-    keys.option("gradient_accumulation_steps", "--grad-accum", std::to_string(*accumulate));
+void read_optimization(Keys& keys, const char* clip) {
   read_optimizer(keys, "optim");
-  keys.option("max_grad_norm", "--clip-grad", keys.text("max_grad_norm").value_or("0"));
+  keys.option("max_grad_norm", "--clip-grad", keys.text("max_grad_norm").value_or(clip));
   if (keys.flag("torch_compile"))
     static_cast<void>(
         keys.unplanned("torch_compile", "the Trainer compiles the whole model without its loss"));
   if (keys.flag("use_liger_kernel"))
     static_cast<void>(keys.unplanned("use_liger_kernel",
                                      "Liger's kernels are planned with --framework liger alone"));
+}
+
+void read_trainer_arguments(Keys& keys) {
+  keys.option("per_device_train_batch_size", "--batch",
+              std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
+  if (const auto accumulate = keys.number("gradient_accumulation_steps");
+      accumulate && *accumulate > 1)
+    keys.option("gradient_accumulation_steps", "--grad-accum", std::to_string(*accumulate));
+  read_optimization(keys, "0");
   if (keys.in_file("deepspeed")) read_deepspeed(keys, "deepspeed");
   read_fsdp(keys);
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ac_advisor/model/error.hpp"
 #include "model/nearest.hpp"
@@ -12,8 +13,8 @@
 namespace ac_advisor::intake {
 namespace {
 
-const Tool* const tools[] = {&llamafactory, &trl,       &axolotl, &torchtitan,
-                             &torchtune,    &automodel, &litgpt};
+const Tool* const tools[] = {&llamafactory, &trl,    &axolotl, &torchtitan, &torchtune,
+                             &automodel,    &litgpt, &verl,    &ms_swift,   &openrlhf};
 
 const Tool& tool_of(const Request& request, const Node& file) {
   for (const Tool* tool : tools)
@@ -37,7 +38,8 @@ std::vector<std::string_view> tool_names() {
 }
 
 bool is_training_file(std::string_view model) {
-  return model.ends_with(".yaml") || model.ends_with(".yml") || model.ends_with(".toml");
+  return model.ends_with(".yaml") || model.ends_with(".yml") || model.ends_with(".toml") ||
+         model.ends_with(".sh");
 }
 
 namespace {
@@ -49,12 +51,26 @@ void read_none_as_null(Node& node) {
   for (Member& member : node.members) read_none_as_null(member.value);
 }
 
+/// Keys by the names that the tool has for them now; the one that is there by both stays unknown.
+void rename(const Tool& tool, Node& file) {
+  for (const Renamed& key : tool.renamed)
+    if (file.find(key.now) == nullptr)
+      for (Member& member : file.members)
+        if (member.key == key.before) {
+          file.notes.push_back(fmt::format("line {}: {} is {} since {}", member.value.line,
+                                           key.before, key.now, key.version));
+          member.key = key.now;
+        }
+}
+
 Training read_node(const Request& request, Node file) {
   if (file.kind != Node::Kind::map)
     throw UserError(fmt::format("{}: a training file is a map of keys to values", request.path));
   const Tool& tool = tool_of(request, file);
   const ToolKeys& known = tool_keys(tool.name);
   Training training{.tool = std::string(tool.name), .version = known.version, .path = request.path};
+  rename(tool, file);
+  training.assumptions = std::move(file.notes);
   if (tool.none_is_null) read_none_as_null(file);
   if (tool.nested) file = flattened(file);
   Keys keys(file, known, request, training);

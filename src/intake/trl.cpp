@@ -62,9 +62,7 @@ void read_adapter(Keys& keys) {
   if (const std::vector<std::string> targets = keys.words("lora_target_modules"); !targets.empty())
     keys.option("lora_target_modules", "--lora-targets",
                 fmt::format("{}", fmt::join(targets, ",")));
-  if (const std::string dropout = keys.text("lora_dropout").value_or("0");
-      dropout != "0" && dropout != "0.0")
-    keys.option("lora_dropout", "--lora-dropout", dropout);
+  read_dropout(keys, "lora_dropout", "--lora-dropout", "0");
   if (keys.flag("use_dora")) keys.option("use_dora", "--dora");
   if (eight) keys.option("load_in_8bit", "--quantize", "int8");
   if (!four) return;
@@ -99,12 +97,9 @@ void read(Keys& keys) {
     const std::string documents =
         std::to_string(keys.number("per_device_train_batch_size").value_or(8));
     keys.option(keys.flag("packing") ? "packing" : "padding_free", "--packing", documents);
-    keys.assume(
-        "packed rows are planned with one document each; shorter ones attend to less and hold as "
-        "much");
+    assume_one_document(keys);
   } else {
-    keys.assume(
-        "each row is planned max_length tokens long, an upper bound: shorter batches hold less");
+    assume_longest(keys, "max_length");
   }
   read_precision(keys);
   // training_args.py, __post_init__: gradient_checkpointing counts only where

@@ -17,6 +17,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/reports/training.hpp"
+#include "intake/mapped.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
@@ -37,24 +38,9 @@ intake::Training read(const std::string& text, const OptionList& given = {},
   return intake::read_training({written("train.yaml", text), "", given, ignore});
 }
 
-std::string option(const intake::Training& t, std::string_view name) {
-  for (const auto& [given, value] : t.options)
-    if (given == name) return value.empty() ? "(flag)" : value;
-  return "";
-}
-
 std::string why(const std::string& text, const OptionList& given = {},
                 const std::vector<std::string>& ignore = {}) {
-  try {
-    static_cast<void>(read(text, given, ignore));
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
+  return why_not([&] { return read(text, given, ignore); });
 }
 
 const std::string trl = "model_name_or_path: tiny-llama\n";
@@ -127,6 +113,15 @@ TEST_CASE("DeepSpeed's file says the stage of ZeRO and what it keeps on the host
   CHECK(option(cast, "--autocast").empty());
   written("two.json", R"({"zero_optimization": {"stage": 2, "overlap_comm": true}})");
   CHECK(option(read(trl + "deepspeed: two.json\n"), "--overlap-comm") == "(flag)");
+  // It casts adapters, too, whatever PEFT makes of them.
+  CHECK(
+      option(read(factory + "bf16: true\nlora_target: all\ndeepspeed: two.json\n"), "--lora-dtype")
+          .empty());
+  CHECK(
+      option(read("base_model: tiny-llama\nadapter: lora\nlora_r: 8\nsequence_len: 64\nbf16: true\n"
+                  "lora_target_linear: true\nmicro_batch_size: 1\ndeepspeed: two.json\n"),
+             "--lora-dtype")
+          .empty());
   const intake::Training within = read(trl + "deepspeed: {zero_optimization: {stage: 2}}\n");
   CHECK(option(within, "--shard") == "zero2");
   CHECK(contains(why(trl + "deepspeed: none.json\n"),
@@ -148,6 +143,10 @@ TEST_CASE("FSDP's settings become options, its version the newest unless the fil
       read(trl + "fsdp: true\nfsdp_config: {reshard_after_forward: false, cpu_offload: true}\n");
   CHECK(option(kept, "--reshard-after-forward") == "false");
   CHECK(option(kept, "--offload") == "parameters");
+  const std::string flat = "fsdp_config: {version: 1, cpu_offload: true}\n";
+  CHECK(option(read(trl + "fsdp: true\n" + flat), "--shard") == "fsdp1");
+  CHECK(option(read(trl + "fsdp: true\n" + flat), "--offload") == "parameters");
+  CHECK(option(read(trl + "fsdp: full_shard offload\n"), "--offload") == "parameters");
   CHECK(contains(why(trl + "fsdp: true\nfsdp_config: none.json\n"), "no such file"));
   CHECK(contains(why(trl + "fsdp: true\nfsdp_config: {activation_checkpointing: true}\n"),
                  "give --ac full by hand"));

@@ -6,19 +6,23 @@
         those that a tool ships (its repository, unpacked): how many ac-advisor reads, how many values agree
 
 Packages: trl 1.16.0, transformers 5.23.0; llamafactory 0.9.5, axolotl 0.21.0, torchtitan 0.2.2, torchtune 0.6.1,
-nemo_automodel 0.5.0 or litgpt 0.5.13 on PYTHONPATH. No device and no weights are needed. A tool whose package is not
-there is left as it was.
+nemo_automodel 0.5.0, litgpt 0.5.13, ms-swift 4.6.0 with its requirements (transformers 5.19.0, trl 0.29.1), or openrlhf 0.11.2
+on PYTHONPATH. No device and no weights are needed. A tool whose package is not there is left as it was. Scripts are run by
+bash itself, with nothing on its PATH but programs that write down how they were started.
 """
 
 import argparse
 import contextlib
 import enum
+import importlib.util
 import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -140,6 +144,120 @@ def litgpt_values(path):
     return flattened(json.loads(parser.dump(parser.parse_object(given), format="json")))
 
 
+LAUNCHERS = "swift torchrun accelerate deepspeed python python3 ray megatron".split()
+STUB = """#!{python}
+import json, os, sys
+with open({log!r}, "a") as log:
+    log.write(json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:], dict(os.environ)]) + "\\n")
+"""
+
+
+def started_by(path):
+    """What a script starts, as bash has it: (program, arguments, environment) of each launcher that it calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        programs, log = Path(folder) / "bin", Path(folder) / "log"
+        programs.mkdir()
+        for name in LAUNCHERS:
+            (programs / name).write_text(STUB.format(python=sys.executable, log=str(log)))
+            (programs / name).chmod(0o755)
+        for name in ("expr", "seq"):
+            (programs / name).symlink_to(shutil.which(name))
+        bash = [shutil.which("bash"), str(path.resolve())]
+        subprocess.run(bash, cwd=folder, env={"PATH": str(programs)}, capture_output=True, timeout=60)
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def ms_swift_values(path):
+    """SftArguments' or RLHFArguments' own parsing and __post_init__, of a Qwen2 configuration in place of the model; of YAML what
+    swift/cli/main.py's parse_yaml_args makes arguments of."""
+    logging.disable(logging.CRITICAL)
+    os.environ |= {"USE_HF": "1", "HF_HUB_OFFLINE": "1"}
+    import swift.trainers.arguments as training
+    import torch
+    from swift.arguments import PretrainArguments, RLHFArguments, SftArguments
+    from swift.cli.main import parse_yaml_args
+    from swift.utils import parse_args
+
+    kinds = {"sft": SftArguments, "pt": PretrainArguments, "rlhf": RLHFArguments}
+    environment = {}
+    if path.suffix == ".sh":
+        ((method, arguments, environment),) = [
+            (words[0], words[1:], variables)
+            for program, words, variables in started_by(path)
+            if program == "swift" and words[0] in kinds
+        ]
+    else:
+        arguments = [str(path)]
+        parse_yaml_args(arguments)
+        method = "rlhf" if "--rlhf_type" in arguments else "sft"
+    named = arguments[arguments.index("--model") + 1] if "--model" in arguments else None
+    world = int(environment.get("NPROC_PER_NODE", 1)) * int(environment.get("NNODES", 1))
+    with tempfile.TemporaryDirectory() as folder:
+        qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}
+        (Path(folder) / "config.json").write_text(json.dumps(qwen))
+        # accelerate's and DeepSpeed's own start of processes is left out
+        given = [*arguments, "--model", folder, "--model_type", "qwen2", "--template", "qwen2_5", "--output_dir", folder, "--use_cpu", "true"]
+        training.get_dist_setting = lambda: (-1, -1, world, world)
+        SftArguments._init_device = lambda self: None
+        SftArguments._init_deepspeed = lambda self: setattr(self, "deepspeed", None)
+        training.is_liger_available = lambda: True
+        parsed, rest = parse_args(kinds[method], given)
+    if rest:
+        raise ValueError(f"unknown arguments: {rest}")
+    values = {name: value for name, value in vars(parsed).items() if not name.startswith("_")}
+    values["gradient_accumulation_steps"] = parsed.training_args.gradient_accumulation_steps
+    values |= {name: str(value).removeprefix("torch.") for name, value in values.items() if isinstance(value, torch.dtype)}
+    values["target_modules"] = ",".join(parsed.target_modules) if isinstance(parsed.target_modules, list) else parsed.target_modules
+    for name in ("bnb_4bit_compute_dtype", "gradient_checkpointing_kwargs"):  # ours is what stands there
+        values.pop(name)
+    for name in ("torch_dtype", "max_length"):  # of the stand-in's configuration
+        if f"--{name}" not in arguments:
+            values.pop(name)
+    return values | {"model": named, "swift": method} | {"NPROC_PER_NODE": environment.get("NPROC_PER_NODE")}
+
+
+def openrlhf_values(path):
+    """The parser that the module makes below `if __name__ == "__main__"`, and what stands there before train(args)."""
+    import ast
+
+    found = importlib.util.find_spec("openrlhf")
+    if found is None:
+        raise ImportError("openrlhf")
+    package = Path(found.submodule_search_locations[0])
+    program, words = next(
+        (word.rsplit(".", 1)[1], arguments[place + 1 :])
+        for _, arguments, _ in started_by(path)
+        for place, word in enumerate(arguments)
+        if word.startswith("openrlhf.cli.train_")
+    )
+    source = package / "cli" / f"{program}.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    (main,) = [node for node in tree.body if isinstance(node, ast.If)]
+    main.body = [node for node in main.body if "train(" not in ast.unparse(node)]
+    # its packages' __init__ ask for DeepSpeed and vLLM; utils/config.py, which makes sections of names, for neither
+    main.body = [node for node in main.body if "openrlhf.utils.config" not in ast.unparse(node)]
+    imports = [node for node in tree.body if ast.unparse(node).partition(" ")[2].partition(" ")[0] in sys.stdlib_module_names]
+    before, sys.argv = sys.argv, [program, *words]
+    space = {"__name__": "__main__"}
+    exec((package / "utils/config.py").read_text(encoding="utf-8"), space)
+    try:
+        exec(compile(ast.Module([*imports, main], []), str(source), "exec"), space)
+    finally:
+        sys.argv = before
+
+    def flat(node, prefix=""):
+        for name, value in vars(node).items():
+            if hasattr(value, "__dict__"):
+                yield from flat(value, f"{prefix}{name}.")
+            else:
+                yield prefix + name, value
+
+    values = dict(flat(space["args"])) | {"openrlhf": program}
+    targets = values.get("ds.lora.target_modules")
+    values["ds.lora.target_modules"] = ",".join(targets) if isinstance(targets, list) else targets
+    return values
+
+
 TOOLS = {
     "trl": ("trl*.yaml", trl_values),
     "llamafactory": ("llamafactory*.yaml", llamafactory_values),
@@ -148,6 +266,8 @@ TOOLS = {
     "torchtune": ("torchtune*.yaml", torchtune_values),
     "automodel": ("automodel*.yaml", automodel_values),
     "litgpt": ("litgpt*.yaml", litgpt_values),
+    "ms-swift": ("ms-swift*", ms_swift_values),
+    "openrlhf": ("openrlhf*", openrlhf_values),
 }
 
 
@@ -190,7 +310,7 @@ def same(ours, theirs):
 
 
 # By hand, as its user would have to: what a file leaves open.
-BY_HAND = ["--seq", "2048"]
+BY_HAND = {tool: ["--seq", "2048"] for tool in ("torchtune", "automodel", "litgpt", "ms-swift")} | {"openrlhf": ["--world", "8"]}
 
 
 def ours(advisor, tool, path):
@@ -198,8 +318,7 @@ def ours(advisor, tool, path):
     ignored = []
     while True:
         command = [advisor, "explain", str(path), "--mapping", "--format", "json", "--tool", tool]
-        given = BY_HAND if tool in ("torchtune", "automodel", "litgpt") else []
-        run = subprocess.run(command + given + [word for key in ignored for word in ("--ignore", key)], capture_output=True, text=True)
+        run = subprocess.run(command + BY_HAND.get(tool, []) + [word for key in ignored for word in ("--ignore", key)], capture_output=True, text=True)
         if run.returncode == 0:
             return json.loads(run.stdout), ignored
         more = re.search(r"; --ignore (\S+) plans without it", run.stderr)

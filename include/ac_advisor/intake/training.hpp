@@ -41,12 +41,12 @@ struct Request {
 
 /// The tools, in the order in which they are tried.
 [[nodiscard]] std::vector<std::string_view> tool_names();
-/// Whether MODEL is a training file: a name that ends in .yaml, .yml or .toml.
+/// Whether MODEL is a training file: a name that ends in .yaml, .yml, .toml or .sh.
 [[nodiscard]] bool is_training_file(std::string_view model);
 /// Throws UserError naming file, line, key and value: what cannot be read, values that the tool
 /// refuses, and keys that change the step in a way that is not planned.
 [[nodiscard]] Training read_training(const Request& request);
-/// The same of a file's text; its name, in `request.path`, says whether it is TOML.
+/// The same of a file's text; its name, in `request.path`, says whether it is TOML or a script.
 [[nodiscard]] Training read_training(const Request& request, const std::string& text);
 
 }  // namespace ac_advisor::intake
