@@ -1,15 +1,23 @@
 #include "lines.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
+#include <set>
+
+#include "prefixes.hpp"
 
 namespace ac_advisor::oom {
 namespace {
 
-constexpr std::size_t most_bytes = 4096;
+constexpr std::size_t npos = std::string_view::npos;
+constexpr std::size_t most_bytes = 4096, most_packed = std::size_t{1} << 20;
+constexpr std::string_view frame_word = "File \"";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// After a colour whose escape character was lost on the way: "[36m", "[0m"; `at` where it is none.
+std::size_t after_colour(std::string_view s, std::size_t at) {
+  std::size_t end = at + 1;
+  while (end < s.size() && end - at < 12 && (is_digit(s[end]) || s[end] == ';')) ++end;
+  return end > at + 1 && end < s.size() && s[end] == 'm' ? end + 1 : at;
+}
 
 /// Colours and what redraws a line go; so do control characters.
 std::string plain(std::string_view raw) {
@@ -19,6 +27,13 @@ std::string plain(std::string_view raw) {
     if (c == 0x1B && i + 1 < raw.size() && raw[i + 1] == '[') {
       i += 2;
       while (i < raw.size() && (static_cast<unsigned char>(raw[i]) < 0x40)) ++i;
+    } else if (c == 0x1B && i + 1 < raw.size() && raw[i + 1] == ']') {  // a title, a link
+      while (i < raw.size() && raw[i] != '\a' && raw[i] != '\\') ++i;
+    } else if (const std::size_t end = c == '[' ? after_colour(raw, i) : i; end > i) {
+      i = end - 1;
+    } else if (raw.substr(i).starts_with("\xC2\xA0")) {  // a space that does not break
+      out += ' ';
+      ++i;
     } else if (c == '\t') {
       out += "    ";
     } else if (c >= 0x20 && c != 0x7F) {
@@ -28,73 +43,94 @@ std::string plain(std::string_view raw) {
   return out;
 }
 
-std::size_t skip_spaces(std::string_view s, std::size_t at) {
-  while (at < s.size() && s[at] == ' ') ++at;
-  return at;
-}
-
-std::int64_t number_at(std::string_view s, std::size_t at) {
-  std::int64_t n = -1;
-  std::from_chars(s.data() + at, s.data() + s.size(), n);
-  return n;
-}
-
-/// After "[rank3]:" or "[default3]:", which torch and torchrun write; `at` where it is not.
-std::size_t after_rank(std::string_view s, std::size_t at, std::int64_t& rank) {
-  for (const std::string_view word : {"[rank", "[default"}) {
-    if (!s.substr(at).starts_with(word)) continue;
-    std::size_t end = at + word.size();
-    while (end < s.size() && is_digit(s[end])) ++end;
-    if (end == at + word.size() || !s.substr(end).starts_with("]:")) continue;
-    rank = number_at(s, at + word.size());
-    return skip_spaces(s, end + 2);
-  }
-  return at;
-}
-
-/// After Ray's "(WorkerDict pid=123, ip=10.0.0.1)" and vLLM's "(EngineCore_0 pid=123)".
-std::size_t after_actor(std::string_view s, std::size_t at) {
-  if (at >= s.size() || s[at] != '(') return at;
-  const std::size_t end = s.find(')', at);
-  if (end == std::string_view::npos || end - at > 160) return at;
-  if (s.substr(at, end - at).find("pid=") == std::string_view::npos) return at;
-  return end + 1;
-}
-
-/// After srun's "12: ", pdsh's "worker-5: " before a rank, pytest's "E   ", a quotation's "> " and
-/// the frame that rich draws.
-std::size_t after_marks(std::string_view s, std::size_t at) {
-  if (const std::size_t rank = s.find(": [rank", at);
-      rank != std::string_view::npos && rank - at < 64 &&
-      s.substr(at, rank - at).find(' ') == std::string_view::npos)
-    return rank + 2;
-  if (s.substr(at).starts_with("> ")) return at + 2;
-  std::size_t digits = at;
-  while (digits < s.size() && is_digit(s[digits]) && digits - at < 5) ++digits;
-  if (digits > at && s.substr(digits).starts_with(": ")) return digits + 2;
-  if (s.substr(at).starts_with("E   ")) return at + 4;
-  if (s.substr(at).starts_with("│")) return at + std::string_view("│").size();
-  return at;
-}
-
 Line line_of(std::string_view raw) {
   const std::string text = plain(raw.substr(0, most_bytes));
   Line line;
-  std::size_t at = 0;
-  for (bool more = true; more;) {
-    const std::size_t before = at, start = skip_spaces(text, at);
-    std::size_t next = after_rank(text, start, line.rank);
-    if (next == start) next = after_actor(text, start);
-    if (next == start) next = after_marks(text, at);
-    more = next != start && next != before;
-    if (more) at = next;
-  }
-  line.speaker = text.substr(0, at);
-  while (line.speaker.ends_with(' ')) line.speaker.pop_back();  // the text may be indented
-  line.text = text.substr(at);
+  line.text = text.substr(begin_of_text(text, line));
   while (line.text.ends_with(' ')) line.text.pop_back();
   if (line.text.ends_with("│")) line.text.resize(line.text.size() - std::string_view("│").size());
   return line;
+}
+
+/// A log in JSON has a whole traceback in one text: its `\n` end lines, its `\"` are quotes.
+std::string unescaped(std::string_view raw) {
+  std::string out;
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    const char next = raw[i] == '\\' && i + 1 < raw.size() ? raw[i + 1] : '\0';
+    if (next == 'n' || next == '"' || next == '\\') {
+      out += next == 'n' ? '\n' : next;
+      ++i;
+    } else {
+      out += raw[i];
+    }
+  }
+  return out;
+}
+
+/// Where a line that was pasted in one with the one before it begins: a frame, or the error's name.
+std::size_t next_begin(std::string_view s, std::size_t from) {
+  std::size_t first = s.find(frame_word, from);
+  for (const std::string_view word : {"torch.OutOfMemoryError: ", "torch.cuda.OutOfMemoryError: ",
+                                      "CUDA out of memory. ", "HIP out of memory. "})
+    first = std::min(first, s.find(word, from));
+  return first;
+}
+
+/// The lines that one line has, each with the prefix of the first.
+void add_lines(std::string_view raw, std::vector<Line>& lines) {
+  raw = raw.substr(0, most_packed);
+  if (raw.find("\\n") != npos &&
+      (raw.find("File \\\"") != npos || raw.find("Tried to allocate") != npos)) {
+    const std::string several = unescaped(raw);
+    for (std::size_t at = 0; at < several.size();) {
+      const std::size_t end = std::min(several.find('\n', at), several.size());
+      lines.push_back(line_of(std::string_view(several).substr(at, end - at)));
+      at = end + 1;
+    }
+    return;
+  }
+  // "Traceback (most recent call last): File "a.py", line 1, in f  x = g() File "b.py", …"
+  const std::size_t frame = raw.find(frame_word);
+  const bool packed = (frame != npos && raw.find(frame_word, frame + 1) != npos) ||
+                      raw.find("Tried to allocate") != raw.rfind("Tried to allocate");
+  if (!packed) {
+    lines.push_back(line_of(raw));
+    return;
+  }
+  Line whole;
+  const std::string text = plain(raw);
+  for (std::size_t at = begin_of_text(text, whole); at < text.size();) {
+    std::size_t end = next_begin(text, at + 1);
+    // "torch.OutOfMemoryError: CUDA out of memory. " is one.
+    if (end != npos && std::string_view(text).substr(at, end - at).ends_with("OutOfMemoryError: "))
+      end = next_begin(text, end + 1);
+    end = std::min(end, text.size());
+    Line line = whole;
+    line.text = text.substr(at, std::min(end - at, most_bytes));
+    lines.push_back(std::move(line));
+    at = end;
+  }
+}
+
+/// What stands before frames in lines that no prefix explains is one: of whoever writes so.
+void read_unknown_prefixes(std::vector<Line>& lines) {
+  constexpr std::size_t most_prefixes = 64, longest = 200;
+  std::set<std::string, std::less<>> prefixes;
+  for (const Line& line : lines) {
+    const std::size_t frame = line.text.find(frame_word);
+    if (frame == npos || frame > longest || line.text.find("\", line ", frame) == npos) continue;
+    const std::string_view before = std::string_view(line.text).substr(0, frame);
+    const std::size_t end = before.find_last_not_of(' ');
+    if (end != npos && prefixes.size() < most_prefixes) prefixes.emplace(before.substr(0, end + 1));
+  }
+  if (prefixes.empty()) return;
+  for (Line& line : lines)
+    for (const std::string& prefix : prefixes)
+      if (line.text.starts_with(prefix)) {
+        line.speaker += prefix;
+        line.text.erase(0, prefix.size());
+        break;
+      }
 }
 
 /// Where the last `most` lines begin; 0: it has no more.
@@ -111,9 +147,10 @@ std::vector<Line> lines_of(std::string_view text, std::size_t most) {
   std::vector<Line> lines;
   for (std::size_t at = begin_of_last(text, most); at < text.size();) {
     const std::size_t end = std::min(text.find_first_of("\n\r", at), text.size());
-    lines.push_back(line_of(text.substr(at, end - at)));
+    add_lines(text.substr(at, end - at), lines);
     at = end + 1;
   }
+  read_unknown_prefixes(lines);
   return lines;
 }
 

@@ -238,21 +238,30 @@ std::optional<Error> other_error(const std::vector<Line>& lines, std::size_t at)
   return std::nullopt;
 }
 
+/// "torch.OutOfMemoryError: CUDA out of memory. Tried to alloc", where a log or a title ends.
+bool says_error(const std::string& text) {
+  return text.find("OutOfMemoryError: ") != std::string::npos ||
+         text.find("RuntimeError: ") != std::string::npos;
+}
+
 }  // namespace
 
 std::vector<Error> read_errors(std::string_view text) {
   std::vector<Error> errors;
+  std::optional<Error> cut;
   Tracebacks tracebacks;
   const std::vector<Line> lines = lines_of(text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
     const std::size_t at = line.text.find("out of memory");
     const std::size_t tried = line.text.find("Tried to allocate");
+    const std::string_view backend =
+        at == std::string::npos ? std::string_view() : backend_before(line.text, at);
     std::optional<Error> found;
     if (tried != std::string::npos || (at != std::string::npos && i + 1 < lines.size() &&
                                        lines[i + 1].text.starts_with("Tried to allocate"))) {
       const std::string message = joined(lines, i, at == std::string::npos ? tried : at);
-      found = read_message(message, at == std::string::npos ? "" : backend_before(line.text, at));
+      found = read_message(message, backend);
       if (!found->requested) found.reset();
       if (found)
         found->message = first_sentences(
@@ -261,14 +270,22 @@ std::vector<Error> read_errors(std::string_view text) {
     } else {
       found = other_error(lines, i);
     }
-    if (!found) {
+    const bool is_cut = !found && !cut && !backend.empty() && says_error(line.text);
+    if (!found && !is_cut) {
       tracebacks.read(line);
       continue;
     }
-    if (line.rank >= 0) found->ranks.push_back(line.rank);
-    found->frames = tracebacks.take(line);
-    add(errors, std::move(*found));
+    if (is_cut) {
+      cut.emplace();
+      cut->backend = backend;
+      cut->message = first_sentences(line.text);
+    }
+    Error& error = is_cut ? *cut : *found;
+    if (line.rank >= 0) error.ranks.push_back(line.rank);
+    error.frames = tracebacks.take(line);
+    if (found) add(errors, std::move(*found));
   }
+  if (errors.empty() && cut) errors.push_back(std::move(*cut));
   return errors;
 }
 

@@ -45,6 +45,15 @@ struct Form {
   std::vector<std::int64_t> elements;  ///< bytes of one, the likelier first
 };
 
+/// Elements of DeepSpeed's buckets: reduce_bucket_size and allgather_bucket_size by default
+/// (runtime/zero/config.py), and of Transformers' documented configuration of ZeRO 2.
+constexpr std::int64_t zero_buckets[] = {500'000'000, 200'000'000};
+
+void add_buckets(std::vector<Form>& forms) {
+  for (const std::int64_t elements : zero_buckets)
+    forms.push_back({Role::gradient, "a bucket of ZeRO's", Rows::none, elements, {2, 4}});
+}
+
 std::int64_t stored_size(const StepConfig& c) { return size_of(c.precision.param_dtype); }
 
 void add_fixed(std::vector<Form>& forms, Role role, const std::string& what, std::int64_t n,
@@ -63,6 +72,7 @@ void add_fixed(std::vector<Form>& forms, Role role, const std::string& what, std
 std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
   const std::int64_t tp = c.layout.tp;
   std::vector<Form> forms;
+  if (c.layout.zero()) add_buckets(forms);
   const auto tokens = [&](Role role, const char* what, std::int64_t width,
                           std::vector<std::int64_t> elements) {
     if (width > 0) forms.push_back({role, what, Rows::tokens, width, std::move(elements)});
@@ -142,7 +152,8 @@ int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
   if (marks.role == Role::gathered && c.role == Role::parameter) score += 14;
   if ((marks.role == Role::gradient || marks.role == Role::temporary) && c.rows == 0) score += 16;
   if (marks.role == Role::state && c.rows == 0) score += 15;
-  if (marks.role == Role::unknown && c.role == Role::logits) score += 3;
+  const bool common = c.role == Role::logits || c.role == Role::gradient;
+  if (marks.role == Role::unknown && common) score += 3;
   if (marks.phase == "generation" && c.role == Role::kv_cache) score += 3;
   if (marks.phase == "set-up" && c.rows > 0) score -= 10;
   if (marks.phase == "optimizer" && c.rows > 0) score -= 10;
@@ -218,6 +229,7 @@ std::vector<Form> known_vocabularies(const Marks& marks) {
              Rows::tokens,
              marks.width,
              {marks.element > 0 ? marks.element : 2}}};
+  if (marks.role == Role::gradient || marks.role == Role::unknown) add_buckets(forms);
   if (marks.role != Role::logits && marks.role != Role::unknown) return forms;
   for (const Vocabulary& v : vocabularies)
     forms.push_back(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,10 +18,20 @@ class Tracebacks {
   [[nodiscard]] std::vector<Frame> take(const Line& line);
 
  private:
+  /// Which of the lines after a frame is its source.
+  enum class Source : std::uint8_t {
+    none,
+    next,    ///< the one after `File "…", line N, in f`
+    pointed  ///< the one with rich's "❱  462 │" or IPython's "-> 2824" before it
+  };
   struct Open {
     std::vector<Frame> frames;
-    bool wants_source = false;  ///< the line after `File "…", line N, in f`
+    Source wants = Source::none;
+    std::string half;    ///< a path that rich broke, up to its line's end
+    std::string quoted;  ///< pytest's "> " line, whose place follows
+    std::string last;    ///< a line of code, where no frame was
   };
+  void add(Open& open, Frame frame, Source wants);
   std::map<std::string, Open> open_;
 };
 

@@ -214,6 +214,7 @@ class Judge {
     std::map<std::int64_t, std::int64_t> known, states, before;
     for (std::size_t i = 0; i < result.size(); ++i)
       if (result[i] == Category::parameters) ++known[h_.allocations[i].requested];
+    std::int64_t frozen_numbers = numbers_of_a_frozen_base(most, result);
     for (std::size_t i = 0; i < result.size(); ++i) {
       const Allocation& a = h_.allocations[i];
       if (result[i] != Category::unknown) continue;
@@ -240,8 +241,9 @@ class Judge {
       } else if (is_size && known[a.requested] < size->second) {
         ++known[a.requested];
         result[i] = Category::parameters;
-      } else if (is_size || most.contains(a.requested / 2) || a.requested <= 8) {
+      } else if (is_size || most.contains(a.requested / 2) || is_number(a)) {
         if (a.born >= 0 && t_.from_stacks) continue;
+        if (is_number(a) && frozen_numbers-- > 0) continue;
         const auto of = is_size ? size : most.find(a.requested / 2);
         const std::int64_t each = is_size ? moments : moments + 1;
         if (of != most.end() && states[a.requested] >= each * of->second) continue;
@@ -249,6 +251,23 @@ class Judge {
         result[i] = Category::optimizer_states;
       }
     }
+  }
+
+  static bool is_number(const Allocation& a) { return a.requested <= 8; }
+
+  /// Of those that stay from before the first backward, how many come before the optimizer's, which
+  /// counts its steps in one for each parameter or, on the host, in none.
+  [[nodiscard]] std::int64_t numbers_of_a_frozen_base(
+      const std::map<std::int64_t, std::int64_t>& gradients,
+      const std::vector<Category>& result) const {
+    std::int64_t trained = 0, numbers = 0;
+    for (const auto& [size, n] : gradients) trained += n;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Allocation& a = h_.allocations[i];
+      const bool early = a.born < first_backward_ && (persists(a) || stays(a));
+      numbers += result[i] == Category::unknown && is_number(a) && early ? 1 : 0;
+    }
+    return 4 * numbers <= 3 * trained ? numbers : std::max<std::int64_t>(0, numbers - trained);
   }
 
   /// States that an optimizer made anew, by its step and their size: as many of before are freed.

@@ -132,6 +132,21 @@ TEST_CASE("oom: a weight that is loaded, an optimizer's states, a gathered block
         2 * (2 * 4096LL * 4096 + 2 * 4096LL * 1024 + 3 * 4096LL * 14336 + 2 * 4096));
 }
 
+TEST_CASE("oom: DeepSpeed's bucket is told by its size, 500,000,000 elements unless one says") {
+  const std::string bucket =
+      frame("/v/site-packages/deepspeed/runtime/zero/stage_1_and_2.py", 900, "reduce_ipg_grads",
+            "self.ipg_buffer.append(torch.empty(int(self.reduce_bucket_size), dtype=self.dtype))");
+  // 1,000,000,000 bytes are 953.67 MiB, in a segment of 954.
+  const Finding f = without_model("954.00 MiB", bucket);
+  CHECK(f.tensor->what == "a bucket of ZeRO's");
+  CHECK(f.tensor->bytes == 1'000'000'000);
+  CHECK(f.role == "ZeRO's bucket of gradients");
+  const Finding planned = with_model(
+      "954.00 MiB", "", "llama-3.1-8b",
+      {{"--batch", "1"}, {"--seq", "4096"}, {"--world", "8"}, {"--framework", "deepspeed"}});
+  CHECK(planned.tensor->what == "a bucket of ZeRO's");
+}
+
 TEST_CASE("oom: unfused attention's scores tell the length of a sequence") {
   const std::string scores =
       frame("/v/site-packages/transformers/models/llama/modeling_llama.py", 200,
@@ -183,6 +198,32 @@ TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest 
     const profile::Profile again = advise::plan(model, advise::resolve(model, with).config, false);
     CHECK(again.memory.peak_allocated == changes[i].profile.memory.peak_allocated);
   }
+}
+
+TEST_CASE("oom: a change's options, typed by hand, plan what it told") {
+  // A chunk that nobody named is Liger's, of other tokens than the change began with.
+  const model::ModelSpec model = model::load_model("qwen3-8b");
+  const OptionList options{{"--batch", "1"},
+                           {"--seq", "8192"},
+                           {"--world", "8"},
+                           {"--shard", "fsdp2"},
+                           {"--ac", "none"}};
+  const auto changes = advise::changes_that_fit(
+      model, advise::plan(model, advise::resolve(model, options)), options);
+  bool chunked = false;
+  for (const advise::Change& change : changes) {
+    OptionList with = options;
+    for (const auto& [name, value] : change.options) {
+      CAPTURE(name + " " + value);
+      chunked = chunked || (name == "--loss" && value.starts_with("chunked:"));
+      std::erase_if(with, [&, n = name](const auto& option) { return option.first == n; });
+      with.emplace_back(name, value);
+    }
+    const profile::Profile again = advise::plan(model, advise::resolve(model, with), false);
+    CHECK(again.memory.peak_allocated == change.profile.memory.peak_allocated);
+    CHECK(again.memory.peak_reserved == change.profile.memory.peak_reserved);
+  }
+  CHECK(chunked);
 }
 
 TEST_CASE("oom: changes keep what a preset fell back to for the model") {
@@ -237,6 +278,12 @@ TEST_CASE("oom: the nearest of a frame's marks decides") {
         oom::Role::activation);
   CHECK(role("forward", "x = x.to(torch.float32)").words == "a cast to fp32");
   CHECK(role("flatten_dense_tensors_aligned", "return flat").role == oom::Role::gradient);
+  CHECK(role("_canonical_mask", "torch.zeros_like(mask, dtype=target_type)").role ==
+        oom::Role::mask);  // pytorch/pytorch#123070
+  CHECK(role("sample", "logits_sort, logits_idx = logits.sort(dim=-1, descending=False)").role ==
+        oom::Role::logits);  // vllm#29049
+  CHECK(role("caching_allocator_warmup", "_ = torch.empty(byte_count, device=device)").role ==
+        oom::Role::state);
 }
 
 }  // namespace ac_advisor::test

@@ -174,4 +174,139 @@ TEST_CASE("oom: of a log that is too long the end is read") {
   CHECK(texts("", 4).empty());
 }
 
+namespace {
+
+/// A traceback of the loss, line by line, as Python writes it.
+const std::vector<std::string> of_loss{
+    "Traceback (most recent call last):",
+    "  File \"/a/train.py\", line 10, in <module>",
+    "    main()",
+    "  File \"/v/site-packages/transformers/loss/loss_utils.py\", line 36, in fixed_cross_entropy",
+    "    loss = nn.functional.cross_entropy(source, target)",
+    "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.64 GiB. GPU 0 has a total "
+    "capacity of 79.11 GiB of which 1.25 GiB is free."};
+
+/// Each line after what `prefix` makes of its number.
+template <typename Prefix>
+std::string logged(const Prefix& prefix, const char* end = "\n") {
+  std::string text;
+  for (std::size_t i = 0; i < of_loss.size(); ++i) text += prefix(i) + of_loss[i] + end;
+  return text;
+}
+
+/// Both frames, the inner one's function and source.
+void has_the_frames(const std::string& text, std::size_t frames = 2) {
+  CAPTURE(text);
+  const Error e = one(text);
+  CHECK(is(e.requested, 4.64 * GiB));
+  REQUIRE(e.frames.size() == frames);
+  CHECK(e.frames.back().function == "fixed_cross_entropy");
+  CHECK(e.frames.back().source.starts_with("loss = nn.functional.cross_entropy(source, target)"));
+}
+
+}  // namespace
+
+TEST_CASE("oom: what loggers, launchers and containers put before each line is no part of it") {
+  const auto always = [](const std::string& prefix) { return [=](std::size_t) { return prefix; }; };
+  for (const char* prefix :
+       {"(EngineCore_DP0 pid=47355) ERROR 10-10 12:13:29 [core.py:708] ",  // vllm#26565
+        "> ERROR 03-13 09:00:43 [core.py:330] ",                           // vllm#12529
+        "(VllmWorker rank=1 pid=24) ERROR 05-10 16:00:15 [multiproc_executor.py:470] ",
+        "[1,3]<stderr>:", "3: ", "trainer-1  | ", "gpu-q-13: ", "worker-a: [rank3]: ",
+        "\x1b[36m(WorkerDict pid=1)\x1b[0m ", "[36m(WorkerDict pid=1)[0m ",
+        "2024-08-29 06:16:28.123 | ERROR    | autotrain.common:wrapper:120 - ", "<<job 7>> "})
+    has_the_frames(logged(always(prefix)));
+  has_the_frames(logged(always(""), "\r\n"));
+  // Times differ from line to line.
+  const auto two = [](std::size_t i) { return std::to_string(10 + i); };
+  has_the_frames(logged([&](std::size_t i) { return "2025-11-19T20:16:36.09" + two(i) + "Z "; }));
+  has_the_frames(logged([&](std::size_t i) {
+    return "[2024-10-28 17:59:21,7" + two(i) + "] [ERROR] [launch.py:1:main] ";
+  }));
+  has_the_frames(logged([&](std::size_t i) {
+    return "E1126 12:33:44.1230" + two(i) + " 139 torch/elastic/api.py:123] ";
+  }));
+  // vllm#29049: a cloud's log, which keeps no indentation.
+  has_the_frames(logged([&](std::size_t i) {
+    return "INFO 2025-11-19T20:16:36.0966" + two(i) +
+           "Z [resource.labels.containerName: vllm] (EngineCore_DP0 pid=2) ERROR 11-19 12:16:36 "
+           "[v1/engine/core.py:842]";
+  }));
+  CHECK(one(logged(always("[1,3]<stderr>:"))).ranks == std::vector<std::int64_t>{3});
+  CHECK(one(logged(always("(VllmWorker rank=1 pid=24) "))).ranks == std::vector<std::int64_t>{1});
+}
+
+TEST_CASE("oom: a traceback pasted into one line, or in a text of JSON, has its frames") {
+  std::string flat, json = "{\"level\": \"error\", \"exception\": \"";
+  for (const std::string& line : of_loss) {
+    flat += line.substr(line.find_first_not_of(' ')) + ' ';
+    for (const char c : line) json += c == '"' ? std::string("\\\"") : std::string(1, c);
+    json += "\\n";
+  }
+  has_the_frames(flat);
+  has_the_frames(json + "\"}\n");
+  // salesforce/CodeGen2#3: two ranks' messages without a line's end between them.
+  const std::string told =
+      "HIP out of memory. Tried to allocate 576.00 MiB (GPU 3; 15.98 GiB total capacity; 15.83 GiB "
+      "already allocated; 0 bytes free; 15.84 GiB reserved in total by PyTorch) If reserved";
+  std::string other = told;
+  other[other.find("GPU 3") + 4] = '1';
+  const Error both = one("c05r2n11: RuntimeErrorRuntimeError: : " + told + other + "\n");
+  CHECK(both.devices == std::vector<std::int64_t>{1, 3});
+  CHECK(both.times == 2);
+}
+
+TEST_CASE("oom: frames of rich, IPython and pytest, whose source is the line that they point at") {
+  const std::string& message = of_loss.back();
+  has_the_frames(
+      "│ /v/lib/python3.10/site-packages/transformers/loss/lo │\n"
+      "│ ss_utils.py:36 in fixed_cross_entropy                │\n"
+      "│                                                      │\n"
+      "│    34 │   │   x = upcast(y)                            │\n"
+      "│ ❱  36 │   │   loss = nn.functional.cross_entropy(source, target) │\n"
+      "│    37 │   │   return loss                              │\n" +
+          message + "\n",
+      1);
+  CHECK(one("│ /v/transformers/loss/lo │\n│ ss_utils.py:36 in f │\n" + message).frames.at(0).file ==
+        "/v/transformers/loss/loss_utils.py");
+  has_the_frames(
+      "File /v/torch/nn/functional.py:36, in fixed_cross_entropy(input, target)\n"
+      "   35 if upcast:\n"
+      "-> 36 loss = nn.functional.cross_entropy(source, target)\n\n" +
+          message,
+      1);
+  has_the_frames(
+      "/v/torch/nn/functional.py in fixed_cross_entropy(input, target)\n"
+      "     35     if upcast:\n"
+      "---> 36     loss = nn.functional.cross_entropy(source, target)\n\n" +
+          message,
+      1);
+  has_the_frames(
+      "a/loss.py:36: in fixed_cross_entropy\n"
+      "    loss = nn.functional.cross_entropy(source, target)\nE   " +
+          message,
+      1);
+  const Error pytest = one(">       loss = nn.functional.cross_entropy(source, target)\nE       " +
+                           message + "\n\ntests/x.py:85: OutOfMemoryError\n");
+  CHECK(pytest.frames.at(0).source == "loss = nn.functional.cross_entropy(source, target)");
+}
+
+TEST_CASE("oom: a message that was cut off before its size is one, where no other is") {
+  const std::string cut = of_loss.back().substr(0, 57);  // "… CUDA out of memory. Tried to al"
+  std::string traceback;
+  for (std::size_t i = 0; i + 1 < of_loss.size(); ++i) traceback += of_loss[i] + '\n';
+  const Error e = one(traceback + cut + "\n");
+  CHECK_FALSE(e.requested);
+  CHECK(e.frames.size() == 2);
+  CHECK(is(one("FAILED a.py - " + cut + "\n" + traceback + of_loss.back()).requested, 4.64 * GiB));
+  CHECK(oom::read_errors("If you see CUDA out of memory, use a smaller batch.\n").empty());
+  // NVIDIA-NeMo/RL#2871: frames in people's own words; the statement stands there.
+  const Error told =
+      one("  -> _compute_distributed_log_softmax (model_utils.py:59)\n"
+          "      exps = vocab_parallel_logits.exp().sum(-1, keepdim=True)\n"
+          "torch.OutOfMemoryError: Tried to allocate 12.60 GiB. GPU had 12.44 GiB\n");
+  CHECK(told.frames.at(0).source == "exps = vocab_parallel_logits.exp().sum(-1, keepdim=True)");
+}
+
 }  // namespace ac_advisor::test

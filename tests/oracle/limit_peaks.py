@@ -1,37 +1,48 @@
 """Writes limit_peaks.json: steps on an emulated device that has less memory than PyTorch's allocator would reserve.
 
-    ac-advisor dryrun [--world N] --output /dev/null -- python limit_peaks.py limit_peaks.json
+    until ac-advisor dryrun [--world N] --output /dev/null -- python limit_peaks.py limit_peaks.json; do [ $? = 3 ] || break; done
 
-A case is one of wide_cases.py or emulated_cases.py; it runs once with all of the device, and then with what a
-ballast leaves of it, taken by cudaMalloc beside PyTorch: of what it reserved above what it allocated five sixths,
-a half, a sixth, and 64 MiB less than what it allocated. Of each limit it has `retries` of each step
-(torch.cuda.memory_stats, num_alloc_retries) and the step that was out of memory, if one was.
+It ends with 3 where a step that was out of memory has left tensors behind: the next process goes on.
+
+A case is one of wide_peaks.json, emulated_peaks.json or drawn_peaks.json; it runs with what a ballast leaves of the
+device, taken by cudaMalloc beside PyTorch: of what it reserved there above what it allocated five sixths, a half, a
+sixth, and 64 MiB less than what it allocated (of most cases two of these four). Of each limit it has `retries` of each
+step (torch.cuda.memory_stats, num_alloc_retries) and the step that was out of memory, if one was.
 """
 
 import argparse
 import ctypes
-import gc
 import json
 import os
 import random
 import sys
 
 import torch
-import torch.distributed as dist
 
 import emulated_peaks
 import wide_peaks
-from emulated_cases import config_of, label
-from wide_cases import wide_cases
+from emulated_cases import label
 
 GRANULE = 2 << 20
 STEPS = 4
-SHARES = (5 / 6, 1 / 2, 1 / 6)
+SHARES = (5 / 6, 1 / 2, 1 / 6, None)  # of what is reserved above what is allocated; None: below that
 library = ctypes.CDLL(None)
 
 
 def cases():
-    """Of each layout and allocator setting some, seeded: those with room between allocated and reserved."""
+    """Of each layout and allocator setting some, seeded, by label: the case, its peaks, and where its limits lie."""
+    found = {}
+    for case in drawn(0.06, 2 << 30, 2, random.Random(48)):
+        found[label(case["case"])] = case["case"], case["peak_allocated"], case["peak_reserved"], SHARES
+    draw = random.Random(480)
+    for case in drawn(0.02, 1 << 30, 4, draw):
+        entry, shares = case["case"], draw.sample(SHARES, 2)
+        found.setdefault(label(entry), (entry, case["peak_allocated"], case["peak_reserved"], shares))
+    return found
+
+
+def drawn(gap, least, count, draw):
+    """Cases that reserve `least` bytes or more, and of those a share `gap` above what they allocate."""
     here = os.path.dirname(os.path.abspath(__file__))
     groups = {}
     for file in ("wide_peaks.json", "emulated_peaks.json", "drawn_peaks.json"):
@@ -39,14 +50,14 @@ def cases():
             known = json.load(stream)["cases"]
         for entry in known:
             case = entry["case"]
-            gap = entry["peak_reserved"] - entry["peak_allocated"]
-            if gap < 0.06 * entry["peak_reserved"] or entry["peak_reserved"] < 2 << 30 or case.get("images"):
+            above = entry["peak_reserved"] - entry["peak_allocated"]
+            if above < gap * entry["peak_reserved"] or entry["peak_reserved"] < least or case.get("images"):
                 continue
             key = (case.get("shard", "none"), case.get("alloc_conf", ""), case.get("world", 1))
-            groups.setdefault(key, []).append(case)
-    draw = random.Random(48)
-    for key in sorted(groups):
-        yield from draw.sample(groups[key], min(2, len(groups[key])))
+            groups.setdefault(key, []).append(entry)
+    samples = [draw.sample(groups[key], min(count, len(groups[key]))) for key in sorted(groups)]
+    for number in range(count):
+        yield from (sample[number] for sample in samples if number < len(sample))
 
 
 class Ballast:
@@ -96,27 +107,57 @@ def steps(entry, marks, build):
 PLAIN_STEPS = emulated_peaks.steps
 
 
-def figures(entry):
-    whole = wide_peaks.measure(entry)
-    allocated, reserved = whole["peak_allocated"], whole["peak_reserved"]
-    found = {"peak_allocated": allocated, "peak_reserved": reserved, "limits": []}
-    wanted = [allocated + share * (reserved - allocated) for share in SHARES] + [allocated - (64 << 20)]
-    for left in wanted:
-        emulated_peaks.nothing_left()
-        ballast = Ballast(int(left))
-        try:
-            counted, out = run(entry)
-        finally:
-            gc.collect()
-        sys.last_value = sys.last_traceback = None
-        gc.collect()
-        emulated_peaks.nothing_left()
-        found["limits"].append({"limit": ballast.left, "retries": counted, "out_of_memory": out})
+def within(entry, left):
+    """What becomes of it where the device has so many bytes left."""
+    ballast = Ballast(left)
+    try:
+        counted, out = run(entry)
+    finally:
         ballast.drop()
-    return found
+    sys.last_value = sys.last_traceback = None
+    return {"limit": ballast.left, "retries": counted, "out_of_memory": out}
 
+
+def bytes_left(case):
+    """Of the device, at each of its limits."""
+    _, allocated, reserved, shares = case
+    return [int(allocated - (64 << 20) if s is None else allocated + s * (reserved - allocated)) for s in shares]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output")
+    parser.add_argument("--only", default="", help="cases whose label has this text")
+    options = parser.parse_args()
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        emulated_peaks.start_ranks()
+    done = {}
+    if os.path.exists(options.output):
+        with open(options.output) as file:
+            done = {label(c["case"]): c for c in json.load(file)["cases"]}
+    torch.ones((), device="cuda")
+    for name, case in CASES.items():
+        entry, allocated, reserved, _ = case
+        if entry.get("world", 1) != world or options.only not in name:
+            continue
+        found = done.setdefault(name, {"case": entry, "peak_allocated": allocated, "peak_reserved": reserved,
+                                       "limits": []})
+        for left in bytes_left(case)[len(found["limits"]):]:
+            try:
+                emulated_peaks.nothing_left()
+            except AssertionError:  # a step that was out of memory left tensors behind
+                os._exit(3)
+            found["limits"].append(within(entry, left))
+            emulated_peaks.write(options.output, [c for c in done.values() if c["limits"]],
+                                 [c for c, *_ in CASES.values()], "h100-80gb")
+            print(name, found["limits"][-1], flush=True)
+    return 0
+
+
+CASES = cases()
 
 if __name__ == "__main__":
     measure = emulated_peaks.measure
     wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
-    sys.exit(emulated_peaks.main(list(cases()), figures, __doc__))
+    sys.exit(main())

@@ -14,11 +14,63 @@ import subprocess
 import sys
 import tempfile
 
-WAYS = ("python", "cpp", "none", "late", "ring", "checkpoint", "foreach")
+WAYS = ("python", "cpp", "none", "late", "ring", "checkpoint", "foreach", "own", "own-late", "lora", "lora-late", "qlora",
+        "qlora-late")
 
 
 def rounded(size):
     return (size + 511) // 512 * 512
+
+
+def own_adamw():
+    """As people write it: each step makes the moments anew."""
+    import torch
+
+    class OwnAdamW(torch.optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {"lr": 1e-3})
+
+        @torch.no_grad()
+        def step(self):
+            for p in self.param_groups[0]["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["m"], state["v"] = torch.zeros_like(p), torch.zeros_like(p)
+                state["m"] = 0.9 * state["m"] + 0.1 * p.grad
+                state["v"] = 0.999 * state["v"] + 0.001 * p.grad * p.grad
+                p -= self.param_groups[0]["lr"] * state["m"] / (state["v"].sqrt() + 1e-8)
+
+    return OwnAdamW
+
+
+def adapted(model, way):
+    """With LoRA, over a base in 4 bits where the way says so."""
+    import bitsandbytes
+    import peft
+    import torch
+
+    if way == "qlora":
+        for name, child in list(model.named_modules()):
+            if isinstance(child, torch.nn.Linear) and "lm_head" not in name:
+                parent, _, leaf = name.rpartition(".")
+                small = bitsandbytes.nn.Linear4bit(child.in_features, child.out_features, bias=False,
+                                                   compute_dtype=torch.bfloat16, quant_type="nf4")
+                small.weight = bitsandbytes.nn.Params4bit(child.weight.data.cpu(), requires_grad=False,
+                                                          quant_type="nf4", module=small)
+                setattr(model.get_submodule(parent), leaf, small.cuda())
+    return peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
+
+
+def tensors_of(parameter):
+    """Its own, and of a base in 4 bits what it is dequantized by."""
+    yield parameter
+    state = getattr(parameter, "quant_state", None)
+    while state is not None:
+        offset = getattr(state, "offset", None)
+        yield from (t for t in (state.absmax, state.code, offset) if t is not None and t.is_cuda)
+        state = getattr(state, "state2", None)
 
 
 def train(way, model_folder, folder):
@@ -27,11 +79,12 @@ def train(way, model_folder, folder):
 
     torch.backends.cuda.enable_cudnn_sdp(False)
     options = {"stacks": "all" if way == "cpp" else "python"}
+    way, late, _ = way.partition("-") if way != "late" else ("python", "late", "")
     if way == "none":
         options = {"context": None}
     if way == "ring":
         options["max_entries"] = 3000
-    if way != "late":
+    if not late:
         torch.cuda.memory._record_memory_history(**options)
     config = (AutoConfig.from_pretrained(model_folder) if model_folder else LlamaConfig(
         hidden_size=256, intermediate_size=688, num_hidden_layers=4, num_attention_heads=4,
@@ -39,13 +92,16 @@ def train(way, model_folder, folder):
     config.use_cache = False
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    if way in ("lora", "qlora"):
+        model = adapted(model, way)
     model.train()
     if way == "checkpoint":
         model.gradient_checkpointing_enable({"use_reentrant": False})
     fused = {"foreach": True} if way == "foreach" else {"fused": True}
-    optimizer = torch.optim.AdamW(model.parameters(), **fused)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = own_adamw()(trained) if way == "own" else torch.optim.AdamW(trained, **fused)
     for step in range(4):
-        if way == "late" and step == 2:
+        if late and step == 2:
             torch.cuda.reset_peak_memory_stats()
             torch.cuda.memory._record_memory_history(**options)
         ids = torch.zeros(2, 128, dtype=torch.long).to("cuda")
@@ -59,7 +115,8 @@ def train(way, model_folder, folder):
               if torch.is_tensor(v) and v.is_cuda]
     told = {"peak_allocated_bytes": torch.cuda.max_memory_allocated(),
             "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-            "parameters": sum(rounded(p.numel() * p.element_size()) for p in model.parameters()),
+            "parameters": sum(rounded(t.numel() * t.element_size())
+                              for p in model.parameters() for t in tensors_of(p)),
             "optimizer_states": sum(rounded(v.numel() * v.element_size()) for v in states)}
     with open(os.path.join(folder, "told.json"), "w") as file:
         json.dump(told, file)

@@ -177,6 +177,8 @@ BATCH = [frame("/home/user/train.py", 60, "batch")] + MAIN
 class Training:
     """A model of `layers` equal weights, AdamW, `steps` steps; what is live by category."""
 
+    counters = 0  # of steps, a number each, which a fused optimizer has on the device
+
     def __init__(self, allocator, layers=6, weight=3 * MIB + 100, activation=2 * MIB + 300,
                  frames=True):
         self.a, self.layers, self.weight, self.activation = allocator, layers, weight, activation
@@ -234,6 +236,8 @@ class Training:
             for _ in range(2 * self.layers):
                 self.states.append(a.alloc(self.weight, self.stack(OPTIM)))
                 self.note(activations=kept, inputs=batch)
+            for _ in range(self.counters):
+                self.states.append(a.alloc(4, self.stack(OPTIM)))
         scratch = a.alloc(self.weight, self.stack(OPTIM))
         self.note(activations=kept, temporaries=[scratch], inputs=batch)
         a.free(scratch, self.stack(OPTIM))
@@ -248,11 +252,13 @@ BARE = [frame("/home/user/my_optim.py", 73, "update")] + MAIN
 
 
 class Frozen(Training):
-    """Adapters over a base that is not trained: each layer has codes in 8 bits, and scales as large as an adapter."""
+    """Adapters over a base that is not trained: each layer has codes in 8 bits, and scales as large as an adapter,
+    every second one the number that its scales are offset by."""
 
     def build(self):
-        self.base = [self.a.alloc(size, self.stack(TO)) for _ in range(self.layers)
-                     for size in (8 * MIB + 64, self.weight)]
+        self.counters = self.layers
+        self.base = [self.a.alloc(size, self.stack(TO)) for layer in range(self.layers)
+                     for size in (8 * MIB + 64, self.weight) + (4,) * (layer % 2)]
         super().build()
 
     def live(self, **more):
