@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "ac_advisor/simulate/device.hpp"
@@ -27,6 +28,7 @@ class BestFirst {
       : list_(list),
         rows_(rows),
         group_(comparable_groups(list)),
+        groups_(group_.empty() ? 0 : 1 + *std::max_element(group_.begin(), group_.end())),
         state_(list.size(), State::waits),
         most_tokens_(list.size(), std::numeric_limits<double>::infinity()) {
     const ReferenceSteps references(model, list);
@@ -43,13 +45,14 @@ class BestFirst {
         ++found_.too_large;
         continue;
       }
-      const auto [lightest, is_new] = lightest_.try_emplace(group_[i], i);
-      if (!is_new && lighter_in_group(c, list[lightest->second])) lightest->second = i;
+      std::optional<std::size_t>& lightest = group_of(i).lightest;
+      if (!lightest || lighter_in_group(c, list[*lightest])) lightest = i;
       order_.push_back(i);
     }
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
       return most_tokens_[a] > most_tokens_[b];
     });
+    for (const std::size_t i : order_) group_of(i).members.push_back(i);
   }
 
   Searched run(const std::function<void(const std::vector<std::size_t>&)>& simulate) {
@@ -62,6 +65,14 @@ class BestFirst {
 
  private:
   enum class State : std::uint8_t { waits, chosen, simulated, left_out };
+  /// Configurations that lighter_in_group compares.
+  struct Group {
+    std::optional<std::size_t> lightest;
+    std::vector<std::size_t> members;               ///< the fastest first, by their bounds
+    std::vector<std::size_t> allocates, too_heavy;  ///< simulated ones: the device has it, or not
+    bool waits_for_one = false;                     ///< that is simulated now, and tells of others
+  };
+  [[nodiscard]] Group& group_of(std::size_t i) { return groups_[group_[i]]; }
   using Split = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
   [[nodiscard]] Split split_of(std::size_t i) const {
     return {list_[i].layout.tp, list_[i].layout.cp, list_[i].layout.pp};
@@ -74,19 +85,38 @@ class BestFirst {
       if (next.size() == at_once) break;
       if (state_[i] != State::waits) continue;
       if (leave_out(i)) continue;
-      // What the lightest allocates may be too much, and then nobody of the group is simulated.
-      const std::size_t first = lightest_.at(group_[i]);
-      const std::size_t chosen =
-          state_[first] == State::waits && lighter_in_group(list_[first], list_[i]) ? first : i;
-      if (chosen == i && state_[first] == State::chosen) continue;
-      state_[chosen] = State::chosen;
-      next.push_back(chosen);
+      if (const std::optional<std::size_t> chosen = in_place_of(i)) {
+        state_[*chosen] = State::chosen;
+        group_of(i).waits_for_one = true;
+        next.push_back(*chosen);
+      }
     }
     return next;
   }
 
+  /// What is simulated where `i` is wanted: it, or one that tells whether it is worth that.
+  std::optional<std::size_t> in_place_of(std::size_t i) {
+    const Group& group = group_of(i);
+    if (group.waits_for_one) return std::nullopt;
+    // What the lightest allocates may be too much, and then nobody of the group is simulated.
+    const std::size_t first = *group.lightest;
+    if (state_[first] == State::waits && lighter_in_group(list_[first], list_[i])) return first;
+    // Where others of the group allocate too much, `i` is likely to: of those that are lighter, and
+    // of which nothing is known, the one in the middle rules out half of them.
+    if (group.too_heavy.empty()) return i;
+    std::vector<std::size_t> lighter;
+    for (const std::size_t j : group.members) {
+      if (state_[j] != State::waits || !lighter_in_group(list_[j], list_[i])) continue;
+      const bool known =
+          std::any_of(group.allocates.begin(), group.allocates.end(),
+                      [&](std::size_t k) { return lighter_in_group(list_[j], list_[k]); });
+      if (!known) lighter.push_back(j);
+    }
+    return lighter.empty() ? i : lighter[lighter.size() / 2];
+  }
+
   bool leave_out(std::size_t i) {
-    const std::vector<std::size_t>& heavy = too_heavy_[group_[i]];
+    const std::vector<std::size_t>& heavy = group_of(i).too_heavy;
     const bool heavier = std::any_of(heavy.begin(), heavy.end(), [&](std::size_t j) {
       return lighter_in_group(list_[j], list_[i]);
     });
@@ -103,7 +133,9 @@ class BestFirst {
     const Row& row = rows_[i];
     state_[i] = State::simulated;
     found_.simulated.push_back(i);
-    if (!tried(row.profile).allocates) too_heavy_[group_[i]].push_back(i);
+    Group& group = group_of(i);
+    group.waits_for_one = false;
+    (tried(row.profile).allocates ? group.allocates : group.too_heavy).push_back(i);
     if (!row.fits || !row.unavailable.empty()) return;
     const double rate = row.profile.time.tokens_per_second;
     double& best = best_[split_of(i)];
@@ -115,14 +147,13 @@ class BestFirst {
 
   const std::vector<StepConfig>& list_;
   const std::vector<Row>& rows_;
-  std::vector<std::size_t> group_;
+  std::vector<std::size_t> group_;  ///< by configuration
+  std::vector<Group> groups_;
   std::vector<State> state_;
   std::vector<double> most_tokens_;  ///< a second, at least_seconds
   std::vector<std::size_t> order_;   ///< by that, of those that wait
-  std::map<std::size_t, std::size_t> lightest_;
-  std::map<std::size_t, std::vector<std::size_t>> too_heavy_;  ///< simulated ones, by group
-  std::map<Split, double> best_;                               ///< tokens a second, that fit
-  std::vector<double> fastest_;                                ///< the same of all, descending
+  std::map<Split, double> best_;     ///< tokens a second, that fit
+  std::vector<double> fastest_;      ///< the same of all, descending
   Searched found_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "parallel.hpp"
 #include "variants.hpp"
@@ -89,7 +90,7 @@ constexpr Technique techniques[] = {
      }},
     {"shards wait on the host, where they are updated, too",
      [](const StepConfig& c) {
-       return unless(c.memory.offload != Offload::none || !c.layout.gathers(),
+       return unless(c.memory.offload != Offload::none || !c.layout.fsdp(),
                      {{"--offload", "parameters"}});
      }},
     {"saved activations wait on the host",
@@ -180,6 +181,9 @@ class Search {
   void add(Planned& p) {
     Change change;
     change.options = *together(p.parts);
+    // As they were settled: nobody named the tokens of a chunk, and then they are the loss's own.
+    for (auto& [name, value] : change.options) value = find_option(name)->text(p.profile.config);
+    if (p.parts.size() == 1) alone_.push_back(p.parts.front()->technique);
     for (const Part* part : p.parts)
       change.technique +=
           (change.technique.empty() ? "" : "; ") + std::string(part->technique->words);
@@ -198,8 +202,7 @@ class Search {
     });
     std::vector<std::vector<const Part*>> level;
     const auto alone_fits = [&](const Part& part) {
-      return std::any_of(found_.begin(), found_.end(),
-                         [&](const Change& c) { return c.options == part.options; });
+      return std::find(alone_.begin(), alone_.end(), part.technique) != alone_.end();
     };
     for (const Planned& miss : misses_)
       for (const Part& part : parts_) {
@@ -220,6 +223,7 @@ class Search {
   Variants variants_;
   std::vector<Part> parts_;
   std::vector<Change> found_;
+  std::vector<const Technique*> alone_;  ///< that suffice by themselves
   std::vector<Planned> misses_;
 };
 

@@ -18,8 +18,8 @@ namespace exports {
 namespace {
 
 /// In alphabetical order.
-constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,       &litgpt,
-                                     &megatron,  &torchtitan, &torchtune};
+constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,        &litgpt,
+                                     &megatron,  &torchtitan, &torchtune, &verl};
 
 /// What no target has.
 void check_all(const Setting& s) {
@@ -30,10 +30,14 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
-  if (!s.c.task.supervised() && s.target.name != hf.name)
+  if (s.c.verl() != (s.target.name == verl.name))
+    s.refuse("--framework " + s.c.runtime.framework,
+             s.c.verl() ? "the plan is of verl's worker; export to verl"
+                        : "its worker's step is another; plan with --framework verl");
+  if (!s.c.task.supervised() && s.target.name != hf.name && !s.c.verl())
     s.refuse(std::string("--task ") + to_option(s.c.task.kind),
              "the plan is of TRL's trainer; export to hf");
-  if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name)
+  if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name && !s.c.verl())
     s.refuse(s.shard(),
              "it does not use FullyShardedDataParallel; export to hf, or use --shard fsdp2");
   if (s.c.memory.kernels == Kernels::compiled && s.target.name != torchtitan.name &&
@@ -88,7 +92,7 @@ void check_all(const Setting& s) {
   if (s.c.memory.loss == LossKind::chunked_logits && s.target.name != torchtune.name)
     s.refuse("--loss " + loss_option(s.c),
              "its chunks are torchtune's; export to torchtune, or use --loss ce");
-  if (s.c.run.packing > 0 && s.target.name != hf.name)
+  if (s.c.run.packing > 0 && s.target.name != hf.name && !s.c.verl())
     s.refuse("--packing " + std::to_string(s.c.run.packing),
              "its packed rows are not the plan's; export to hf, or use --packing 0");
   if (s.c.run.images > 0 && s.target.name != hf.name)

@@ -31,6 +31,8 @@ const char* config_class(const Setting& s) {
   switch (s.c.task.kind) {
     case Task::dpo:
       return "trl.DPOConfig";
+    case Task::kto:
+      return "trl.KTOConfig";
     case Task::orpo:
       return "trl.experimental.orpo.ORPOConfig";
     case Task::simpo:
@@ -49,16 +51,21 @@ const char* config_class(const Setting& s) {
 std::string task_arguments(const Setting& s) {
   if (s.c.task.kind == Task::simpo) return "loss_type: simpo\ncpo_alpha: 0.0\n";
   if (s.c.task.kind == Task::grpo) {
-    std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - s.c.task.prompt);
+    const TaskChoice& task = s.c.task;
+    std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - task.prompt);
+    if (task.group > 0) text += fmt::format("num_generations: {}\n", task.group);
     // beta has no default that is a reference: 0.04 is the paper's (DeepSeekMath, section 4.2)
-    if (s.c.task.reference != Reference::none) text += "beta: 0.04\n";
-    if (s.c.task.rollout == Rollout::generate) return text;
-    const bool beside = s.c.task.rollout == Rollout::vllm;
+    if (task.reference != Reference::none) text += "beta: 0.04\n";
+    if (task.rollout == Rollout::generate) return text;
+    const bool beside = task.rollout == Rollout::vllm;
     text += fmt::format("use_vllm: true\nvllm_mode: {}\n", beside ? "colocate" : "server");
-    if (beside) text += fmt::format("vllm_gpu_memory_utilization: {}\n", s.c.task.engine_share);
+    if (beside) text += fmt::format("vllm_gpu_memory_utilization: {}\n", task.engine_share);
+    if (task.engine_ranks > 1)
+      text += fmt::format("vllm_tensor_parallel_size: {}\n", task.engine_ranks);
+    if (task.engine_sleep > 0) text += "vllm_enable_sleep_mode: true\n";
     return text;
   }
-  if (s.c.task.kind != Task::dpo) return "";
+  if (!s.c.task.against_reference()) return "";
   return fmt::format("precompute_ref_log_probs: {}\n",
                      s.c.task.reference == Reference::precomputed);
 }
@@ -69,11 +76,13 @@ void note_task(const Setting& s, ExportResult& out) {
     out.notes.emplace_back(
         "num_generations divides the rows of a step over all ranks; GRPOTrainer takes "
         "reward_funcs=, whose models, if there are any, are not planned");
-  else if (s.c.task.reference == Reference::model)
-    out.notes.emplace_back(s.c.adapters.used()
-                               ? "hand DPOTrainer ref_model=, a second model of the same dtype"
-                               : "DPOTrainer loads the reference itself, in the model's dtype");
-  if (s.c.task.kind == Task::dpo && s.c.task.reference == Reference::precomputed)
+  const char* const trainer = s.c.task.kind == Task::kto ? "KTOTrainer" : "DPOTrainer";
+  if (s.c.task.against_reference() && s.c.task.reference == Reference::model)
+    out.notes.push_back(
+        s.c.adapters.used()
+            ? fmt::format("hand {} ref_model=, a second model of the same dtype", trainer)
+            : fmt::format("{} loads the reference itself, in the model's dtype", trainer));
+  if (s.c.task.against_reference() && s.c.task.reference == Reference::precomputed)
     out.notes.emplace_back(
         "the reference's log-probabilities are computed once over the data set before training: "
         "that pass is not in the plan");
@@ -196,11 +205,12 @@ std::string fsdp1(const Setting& s) {
       "fsdp_config:\n  fsdp_version: 1\n  fsdp_sharding_strategy: FULL_SHARD\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
       "  fsdp_backward_prefetch: {}\n  fsdp_forward_prefetch: false\n"
-      "  fsdp_use_orig_params: true\n  fsdp_offload_params: false\n"
+      "  fsdp_use_orig_params: true\n  fsdp_offload_params: {}\n"
       "  fsdp_sync_module_states: true\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
       s.c.memory.ac == AcMode::full,
-      prefetches[static_cast<std::size_t>(s.c.layout.backward_prefetch)]);
+      prefetches[static_cast<std::size_t>(s.c.layout.backward_prefetch)],
+      s.c.memory.offload == Offload::parameters);
 }
 
 std::string fsdp(const Setting& s) {
@@ -330,6 +340,8 @@ constexpr std::string_view says[] = {"task",
                                      "ref",
                                      "prompt",
                                      "rollout",
+                                     "completion",
+                                     "group",
                                      "batch",
                                      "seq",
                                      "grad_accum",

@@ -96,7 +96,12 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
 }
 
 void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
-  if (s.c.precision.compute_dtype == DType::f32) return;
+  if (s.c.precision.compute_dtype == DType::f32) {
+    if (s.c.precision.reduce_dtype != DType::f32)
+      s.refuse(std::string("--reduce-dtype ") + to_option(s.c.precision.reduce_dtype),
+               "without --bf16 and --fp16 gradients are reduced in fp32; leave it out");
+    return;
+  }
   if (s.c.precision.compute_dtype == DType::f16) {
     flags.emplace_back("--fp16");
     if (s.c.precision.reduce_dtype == DType::f32)

@@ -37,6 +37,7 @@ class Sized {
   [[nodiscard]] StepConfig with(std::int64_t size) const {
     StepConfig c = base_;
     (batch_ ? c.run.batch : c.run.seq) = size;
+    if (c.task.kind == Task::grpo) c.task.completion = c.run.seq - c.task.prompt;
     return variants_.settled(std::move(c));
   }
   [[nodiscard]] bool taken(std::int64_t size) const {
@@ -81,20 +82,22 @@ std::int64_t refined(const Sized& sized, std::int64_t fits, std::int64_t most) {
 Found search(Sought sought, const model::ModelSpec& model, const Variants& variants,
              const StepConfig& base) {
   const Sized sized(sought, model, variants, base);
-  const std::int64_t unit = sought == Sought::batch ? 1 : coarse_tokens, most = sized.most();
+  const bool tokens = sought != Sought::batch;
+  const std::int64_t unit = tokens ? coarse_tokens : 1, most = sized.most();
   // A sequence is longer than its prompt; some graphs have no batch of one.
-  std::int64_t least = sought == Sought::seq ? base.task.prompt / unit + 1 : 1;
+  std::int64_t least = tokens ? base.task.prompt / unit + 1 : 1;
   if (least < most / unit && !sized.taken(least * unit)) ++least;
   const LargestFit largest =
       largest_fit(least, std::max<std::int64_t>(1, most / unit),
                   [&](std::int64_t units) { return sized.attempt(units * unit); });
   std::int64_t value = largest.value * unit;
-  if (sought == Sought::seq && (largest.exact || value + unit > most))
-    value = refined(sized, value, most);
+  if (tokens && (largest.exact || value + unit > most)) value = refined(sized, value, most);
   const bool capped =
       sized.has_positions() && value > 0 && value + step_from(sized, value) > model.max_positions;
   const StepConfig c = sized.with(value > 0 ? value : least * unit);
-  return {setting(c), value, plan(model, c, false), largest.exact || capped, unavailable(model, c),
+  const std::int64_t found =
+      sought == Sought::completion ? std::max<std::int64_t>(0, value - base.task.prompt) : value;
+  return {setting(c), found, plan(model, c, false), largest.exact || capped, unavailable(model, c),
           capped};
 }
 
@@ -127,8 +130,12 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
   std::stable_sort(result.found.begin(), result.found.end(), better);
   const Found& best = result.found.front();
   const bool batch = sought == Sought::batch;
+  const char* const of = batch ? "batch" : sought == Sought::seq ? "sequence" : "completion";
   const std::string fixed =
-      batch ? fmt::format("{} tokens each", base.run.seq) : fmt::format("batch {}", base.run.batch);
+      batch ? fmt::format("{} tokens each", base.run.seq)
+      : sought == Sought::completion
+          ? fmt::format("batch {}, prompts of {}", base.run.batch, base.task.prompt)
+          : fmt::format("batch {}", base.run.batch);
   if (best.value == 0)
     result.answer = fmt::format("nothing fits: {} on {} at {} needs {}", model.name,
                                 base.device.gpu, fixed, peak_text(best.profile));
@@ -137,9 +144,8 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
         fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
   else
     result.answer = fmt::format(
-        "the largest {} of {} on {}, {}, is {}{}: {}, {}{}", batch ? "batch" : "sequence",
-        model.name, base.device.gpu, fixed, best.exact ? "" : "at least ", best.value, best.label,
-        peak_text(best.profile),
+        "the largest {} of {} on {}, {}, is {}{}: {}, {}{}", of, model.name, base.device.gpu, fixed,
+        best.exact ? "" : "at least ", best.value, best.label, peak_text(best.profile),
         best.capped ? fmt::format("; not memory but the model ends it: max_position_embeddings is "
                                   "{}, and --seq takes more",
                                   model.max_positions)

@@ -24,6 +24,18 @@ bool lighter_than(const StepConfig& a, const StepConfig& b) {
   return a.run.batch < b.run.batch && (more_recomputed || a.memory == b.memory);
 }
 
+/// Whether `a` keeps no more of each block than `b` at any moment: it recomputes all that `b` does,
+/// or, of a stage's first n blocks, as many for every n. What a compiled block keeps is its
+/// partitioner's choice.
+bool recomputes_as_much(const StepConfig& a, const StepConfig& b) {
+  const MemoryTechniques &x = a.memory, &y = b.memory;
+  if (x == y || x.ac == AcMode::full) return true;
+  if (x.ac == AcMode::every && y.ac == AcMode::every) return x.ac_arg <= y.ac_arg;
+  const bool some =
+      x.ac == AcMode::every || (x.ac == AcMode::selective && x.kernels != Kernels::compiled);
+  return some && y.ac == AcMode::none;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::size_t>> lighter_pipelines(const std::vector<StepConfig>& list) {
@@ -69,8 +81,7 @@ bool lighter_in_group(const StepConfig& a, const StepConfig& b) {
   // Without stages the first of several micro-batches leaves gradients beside the second.
   const bool accumulates = b.layout.pp > 1 || b.run.grad_accum > 1;
   const bool no_more = a.run.batch == b.run.batch || (a.run.batch < b.run.batch && accumulates);
-  const bool as_recomputed = a.memory == b.memory || a.memory.ac == AcMode::full;
-  return no_more && as_recomputed && shards(a) >= shards(b) && !(a == b);
+  return no_more && recomputes_as_much(a, b) && shards(a) >= shards(b) && !(a == b);
 }
 
 }  // namespace ac_advisor::advise

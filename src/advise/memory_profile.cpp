@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -106,11 +107,14 @@ std::int64_t pinned_block(std::int64_t bytes) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
 }
 
-/// Of --offload parameters: shards and their gradients, a block each. Tells what else the host has.
+/// Of --offload parameters: shards, of FSDP1 one a unit, and their gradients, a block each. Tells
+/// what else the host has.
 std::int64_t pinned_shards(const passes::StepProgram& step, std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
   std::int64_t pinned = 0, states = 0;
+  std::set<ir::ValueId> counted;
   for (const passes::Parameter& parameter : step.parameters) {
+    if (!counted.insert(parameter.stored).second) continue;
     const std::int64_t block = pinned_block(p.bytes(parameter.stored));
     pinned += parameter.trained ? 2 * block : block;
   }

@@ -23,7 +23,9 @@
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
+#include "rollout_engine.hpp"
 #include "simulate/memory_device.hpp"
+#include "task_phases.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise {
@@ -116,7 +118,11 @@ void explain_attention(profile::Profile& result) {
     result.assumptions.push_back(
         "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
         "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
-  if (passes::infers_documents(c))
+  if (passes::infers_documents(c) && c.verl())
+    result.assumptions.push_back(
+        "verl's rows are one after another, without padding: each block finds where they begin in "
+        "their positions, 16 launches and a wait for the device");
+  else if (passes::infers_documents(c))
     result.assumptions.push_back(
         "--framework automodel --packing is packed_sequence_size tokens a row, one row a batch, "
         "with the default packing_strategy and collate_fn: each block finds its documents in the "
@@ -159,22 +165,58 @@ void explain_megatron(profile::Profile& result) {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+/// What an engine's share leaves for keys and values, of how many completions.
+std::string engine_note(const profile::Profile& result) {
+  const StepConfig& c = result.config;
+  const model::ModelSpec& m = result.model;
+  const RolloutEngine engine = rollout_engine(c, simulate::find_device(c.device.gpu));
+  const std::int64_t weights = engine_weights(m, c), left = engine.awake - weights;
+  std::string text = fmt::format("vLLM takes {} of the device, {:.3f} GiB", c.task.engine_share,
+                                 gib(engine.awake));
+  if (c.task.engine_sleep == 0)
+    text += ", for as long as the trainer runs";
+  else
+    text += fmt::format(
+        "; asleep (level {}) it keeps {:.3f} GiB, measured by others of one model and version "
+        "(data/engines/vllm.json)",
+        c.task.engine_sleep, gib(engine.asleep));
+  if (left <= 0)
+    return text + fmt::format(
+                      "; its weights alone are {:.3f} GiB on each rank: give a larger "
+                      "share, or more ranks (vllm:tpN,util=SHARE)",
+                      gib(weights));
+  if (m.graph || m.latent || m.kv_heads == 0) return text;
+  const std::int64_t heads = std::max<std::int64_t>(1, m.kv_heads / c.task.engine_ranks),
+                     row = 2 * m.layers * heads * m.head_dim * size_of(DType::bf16) * c.run.seq;
+  return text + fmt::format(
+                    "; its weights are {:.3f} GiB on each rank, and beside them are keys and "
+                    "values of at most {} rows of {} tokens at once",
+                    gib(weights), left / row, c.run.seq);
+}
+
 /// What is planned of GRPO's cycle, and what of it is not.
 void explain_grpo(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
   notes.push_back(fmt::format(
-      "task grpo, as TRL 1.16's trainer runs its step: {} rows, a prompt and a completion each, "
-      "planned full, {} tokens; the longest of a step's completions decides",
-      c.rows(), c.run.seq));
+      "task grpo, as {} runs its step: {} rows a micro-batch, planned full, a prompt of {} tokens "
+      "and a completion of {} each; the longest of a step's completions decides",
+      c.verl() ? "verl 0.9.1's FSDP worker" : "TRL 1.16's trainer", c.rows(), c.task.prompt,
+      c.run.seq - c.task.prompt));
+  if (c.verl())
+    notes.emplace_back(
+        "expandable segments are on while it trains, as verl sets them; a reward model and "
+        "a critic are not planned");
   if (c.task.reference == Reference::model)
-    notes.push_back(fmt::format(
-        "beta above 0: a second model scores completions before the step, {:.3f} GiB of parameters",
-        gib(result.memory
-                .at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)])));
+    notes.push_back(
+        c.verl()
+            ? "use_kl_loss: the reference is a worker of forwards alone, whose parameters are the "
+              "host's"
+            : fmt::format("beta above 0: a second model scores completions before the step, "
+                          "{:.3f} GiB of parameters",
+                          gib(result.memory.at_peak[static_cast<std::size_t>(
+                              profile::Category::reference_parameters)])));
   notes.emplace_back(
-      "what scores completions without gradients between steps has the same micro-batch and saves "
-      "nothing, so it stays below the step; its time, that of writing completions and reward "
-      "models are not in the plan");
+      "time is that of the update alone: what completions take to write and to score is not in it");
   switch (c.task.rollout) {
     case Rollout::generate:
       notes.push_back(fmt::format(
@@ -183,10 +225,7 @@ void explain_grpo(const profile::Profile& result, std::vector<std::string>& note
           gib(result.fit.generation), c.run.batch * c.run.grad_accum));
       break;
     case Rollout::vllm:
-      notes.push_back(
-          fmt::format("vLLM takes {} of the device, {:.3f} GiB, for as long as the trainer runs; "
-                      "its sleep mode is not planned",
-                      c.task.engine_share, gib(result.fit.engine)));
+      notes.push_back(engine_note(result));
       break;
     case Rollout::served:
       notes.emplace_back("completions come from elsewhere: nothing of their engine is planned");
@@ -199,10 +238,16 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
   const StepConfig& c = result.config;
   if (c.task.supervised()) return;
   if (c.task.kind == Task::grpo) return explain_grpo(result, notes);
+  const bool kto = c.task.kind == Task::kto;
   notes.push_back(fmt::format(
-      "task {}, as TRL 1.16's trainer runs it: {} rows, chosen answers first, planned full, {} "
-      "tokens each; shorter answers hold less",
-      to_option(c.task.kind), c.rows(), c.run.seq));
+      "task {}, as TRL 1.16's trainer runs it: {} rows, {}, planned full, {} tokens each; shorter "
+      "answers hold less",
+      to_option(c.task.kind), c.rows(), kto ? "good and bad answers" : "chosen answers first",
+      c.run.seq));
+  if (kto)
+    notes.emplace_back(
+        "the model scores as many rows of prompts with others' answers before its own forward, "
+        "without gradients, and so does its reference");
   const profile::Memory& m = result.memory;
   const auto own = m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)];
   const std::string forward = fmt::format(
@@ -252,11 +297,12 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "in, unless bf16 is False (--param-dtype bf16 --autocast none)");
   if (model::has_own_layers(c.run.transformer_impl))
     notes.push_back(
-        fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and MLP; "
+        fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and {}; "
                     "--transformer-impl hf plans "
                     "transformers' in its loop",
                     c.run.transformer_impl == TransformerImpl::torchtitan ? "TorchTitan 0.2.2"
-                                                                          : "torchtune 0.6.1"));
+                                                                          : "torchtune 0.6.1",
+                    result.model.moe ? "experts" : "MLP"));
   // One model: not once more in each row of a sweep.
   if (detail) {
     if (const std::string note = model::reading_note(result.model); !note.empty())
@@ -462,6 +508,7 @@ void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   if (requested.layout.pp == 1) {
     profile::Profile result = plan_rank(model, requested, detail).profile;
+    add_task_phases(result, detail);
     if (detail && requested.layout.ulysses())
       result.assumptions.push_back("ranks that share a sequence hold, launch and cost alike");
     else if (detail && requested.layout.cp > 1 && !requested.megatron())
@@ -474,6 +521,9 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
 
 profile::Profile plan(const model::ModelSpec& model, const Resolved& resolved, bool detail) {
   profile::Profile result = plan(model, resolved.config, detail);
+  if (resolved.others_layers && result.evidence)
+    evidence::never_compared(
+        *result.evidence, resolved.config.runtime.framework + "'s own layers of " + model.family);
   result.assumptions.insert(result.assumptions.begin(), resolved.notes.begin(),
                             resolved.notes.end());
   return result;

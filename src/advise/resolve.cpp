@@ -65,10 +65,10 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
         (plain && row.text(*plain) == row.text(resolved.config));
     const OptionList other = default_of(row);
     // Whose layers are planned is what the framework's name asks for, where its loop does not run
-    // around transformers', too.
-    const bool asked_for =
-        by_hand || (row.key == "transformer_impl" &&
-                    !model::has_own_layers(resolved.config.run.transformer_impl));
+    // around transformers', too; and what a step trains for always is.
+    const bool asked_for = by_hand || row.key == "task" ||
+                           (row.key == "transformer_impl" &&
+                            !model::has_own_layers(resolved.config.run.transformer_impl));
     if (!row.on_command_line() || asked_for || row.is_default(resolved.config) || other.empty())
       continue;
     OptionList list = resolved.options;
@@ -102,11 +102,12 @@ OptionList with_captured(const model::ModelSpec& model, const OptionList& option
 
 Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
   const OptionList options = with_captured(model, by_hand);
-  Resolved resolved{options, {}, resolve_options(options), {}};
+  Resolved resolved{options, {}, resolve_options(options), {}, false};
   while (const passes::Exclusion* excluded = passes::find_exclusion(model, resolved.config)) {
     const OptionRow* row = in_the_way(model, resolved, excluded);
     if (row == nullptr) break;
     const auto other = default_of(*row).front();
+    resolved.others_layers = resolved.others_layers || row->key == "transformer_impl";
     resolved.notes.push_back(
         fmt::format("--framework {} has {} {}, which {} cannot take ({}): {} {} is planned instead",
                     resolved.config.runtime.framework, row->name, row->text(resolved.config),

@@ -4,6 +4,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "planned.hpp"
+#include "rollout_engine.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -24,9 +25,7 @@ profile::Fit overheads(const simulate::Device& device, const StepConfig& config)
   // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
   f.communication = config.layout.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
   f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
-  // vLLM's gpu_memory_utilization is of all that the device has: weights, blocks of keys and values
-  // and what its own forward needs.
-  f.engine = static_cast<std::int64_t>(static_cast<double>(f.usable) * config.task.engine_share);
+  f.engine = rollout_engine(config, device).asleep;
   return f;
 }
 

@@ -310,7 +310,7 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
       base.memory.loss == LossKind::ce_compiled)
     losses.emplace_back("ce-compiled");
   if (varies) space.set("--loss", std::move(losses));
-  if (base.task.kind == Task::dpo) {
+  if (base.task.against_reference()) {
     std::vector<std::string> references{text_of("--ref", base)};
     if (base.task.reference != Reference::precomputed) references.emplace_back("precomputed");
     space.set("--ref", std::move(references));
@@ -365,6 +365,7 @@ std::vector<StepConfig> combinations_of(const model::ModelSpec& model, const Ste
       c = at(variants, base, space, index);
       // TorchTitan's split layouts: what is refused with the first values of the axes that follow,
       // which ask for nothing, is refused with all.
+      if (!c && space.available_alone && axis == layout) return;
       if (c && space.available_alone &&
           c->layout.tp * c->layout.cp * c->layout.pp >
               base.layout.tp * base.layout.cp * base.layout.pp &&

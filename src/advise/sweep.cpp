@@ -6,6 +6,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -127,7 +128,14 @@ void tell_untried(Sweep& sweep, const char* technique, const StepConfig& c,
     return;
   const passes::Exclusion* excluded = passes::find_exclusion(sweep.model, c);
   if (excluded == nullptr || !unavailable(sweep.model, c).empty()) return;
-  sweep.not_planned.push_back({technique, passes::message(*excluded, sweep.model, c)});
+  // What is in the way of others' layers, too, says more than what is in that of its own.
+  StepConfig around = c;
+  if (model::has_own_layers(c.run.transformer_impl))
+    around.run.transformer_impl = TransformerImpl::hf;
+  const passes::Exclusion* still = passes::find_exclusion(sweep.model, around);
+  sweep.not_planned.push_back({technique, still != nullptr
+                                              ? passes::message(*still, sweep.model, around)
+                                              : passes::message(*excluded, sweep.model, c)});
 }
 
 void tell_untried(Sweep& sweep, const Space& space) {

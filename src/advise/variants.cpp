@@ -49,7 +49,10 @@ Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
 }
 
 StepConfig Variants::settled(StepConfig config) const {
-  if (base_.run.packing > 0)  // rows of other sizes have as long documents as the base's, or one
+  if (config.verl())  // each row is a document
+    config.run.packing = config.run.batch;
+  else if (base_.run.packing >
+           0)  // rows of other sizes have as long documents as the base's, or one
     config.run.packing =
         std::max<std::int64_t>(1, base_.run.packing * (config.run.batch * config.run.seq) /
                                       (base_.run.batch * base_.run.seq));

@@ -33,6 +33,12 @@ constexpr Effect effects[] = {
      "the device is a GPU; threads are those of --gpu cpu"},
     {"node_size", [](const ModelSpec&, const StepConfig& c) { return c.layout.world > 1; },
      "one rank sends nothing"},
+    {"node_size",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.world > device_of(c).ranks_of_node(0) ||
+              c.layout.world > device_of(c).ranks_of_node(c.layout.node_size);
+     },
+     "all ranks are of one node, with it and without"},
     {"network_gbps",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.world > device_of(c).ranks_of_node(c.layout.node_size);
@@ -43,6 +49,20 @@ constexpr Effect effects[] = {
        return c.layout.replica_ranks() > 1 || c.megatron();
      },
      "no other rank has these parameters, so no gradients are reduced"},
+    {"reduce_dtype",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.fsdp() || c.megatron(); },
+     "gradients are reduced in their own dtype; FSDP and Megatron-core have another for it"},
+    {"ac_scope", [](const ModelSpec&, const StepConfig& c) { return c.memory.ac != AcMode::none; },
+     "nothing is checkpointed"},
+    {"fsdp_unit",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.fsdp_unit != FsdpUnit::segment || c.memory.ac == AcMode::grouped;
+     },
+     "segments are those of --ac grouped:K; units are blocks"},
+    {"no_sync", [](const ModelSpec&, const StepConfig& c) { return c.run.grad_accum > 1; },
+     "a step has one micro-batch, which reduces its gradients"},
+    {"held_until_next_forward", [](const ModelSpec&, const StepConfig& c) { return !c.megatron(); },
+     "Megatron-core's schedule keeps no output"},
     {"capacity_factor",
      [](const ModelSpec& m, const StepConfig&) { return m.moe && !m.moe->every_expert; },
      "the model has no experts that tokens are routed to"},
@@ -59,17 +79,18 @@ constexpr Effect effects[] = {
      "it changes how experts' tokens are put back, and the model has none"},
 };
 
-const Effect* find_effect(std::string_view key) {
-  const auto* const found = std::find_if(std::begin(effects), std::end(effects),
-                                         [&](const Effect& e) { return e.key == key; });
+/// Why the option changes nothing; null: it does.
+const Effect* without(std::string_view key, const ModelSpec& model, const StepConfig& config) {
+  const auto* const found =
+      std::find_if(std::begin(effects), std::end(effects),
+                   [&](const Effect& e) { return e.key == key && !e.acts(model, config); });
   return found == std::end(effects) ? nullptr : found;
 }
 
 }  // namespace
 
 bool changes_step(std::string_view key, const ModelSpec& model, const StepConfig& config) {
-  const Effect* effect = find_effect(key);
-  return effect == nullptr || effect->acts(model, config);
+  return without(key, model, config) == nullptr;
 }
 
 std::vector<std::string> without_effect(const ModelSpec& model, const OptionList& by_hand,
@@ -77,8 +98,8 @@ std::vector<std::string> without_effect(const ModelSpec& model, const OptionList
   std::vector<std::string> told;
   for (const auto& [option, value] : by_hand) {
     const OptionRow* row = find_option(option);
-    const Effect* effect = row != nullptr ? find_effect(row->key) : nullptr;
-    if (effect == nullptr || effect->acts(model, config)) continue;
+    const Effect* effect = row != nullptr ? without(row->key, model, config) : nullptr;
+    if (effect == nullptr) continue;
     told.push_back(fmt::format("{}{}{} has no effect: {}", option, value.empty() ? "" : " ", value,
                                effect->because));
   }

@@ -174,6 +174,15 @@ Evidence evidence_of(const model::ModelSpec& spec, const StepConfig& config) {
   return Grading(spec, features(spec, config)).result();
 }
 
+void never_compared(Evidence& evidence, const std::string& what) {
+  evidence.grade = Grade::extrapolated;
+  evidence.steps = 0;
+  evidence.unseen.insert(evidence.unseen.begin(), what);
+  if (evidence.unseen.size() > most_unseen) evidence.unseen.pop_back();
+  evidence.pair_steps.clear();
+  evidence.expected_error_percent = compared().expected(Grade::extrapolated);
+}
+
 std::string sentence(const Evidence& e) {
   const std::string error = fmt::format("± {:.2g} %", e.expected_error_percent);
   const std::string more =

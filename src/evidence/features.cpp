@@ -13,7 +13,7 @@ namespace {
 using model::ModelSpec;
 
 /// Rows that say how much, where, or on what, or that stand in other features.
-constexpr std::array<std::string_view, 28> not_features{"framework",
+constexpr std::array<std::string_view, 32> not_features{"framework",
                                                         "transformer_impl",
                                                         "batch",
                                                         "seq",
@@ -40,6 +40,10 @@ constexpr std::array<std::string_view, 28> not_features{"framework",
                                                         "cublas_workspace",
                                                         "hold_output",
                                                         "rollout",
+                                                        "completion",
+                                                        "group",
+                                                        "score_batch",
+                                                        "phase_offload",
                                                         "dropout"};
 
 /// "grouped:2" is grouped, "hsdp:4" is hsdp: numbers are sizes.
@@ -83,7 +87,7 @@ void add_framework(const ModelSpec& spec, const StepConfig& c, std::vector<std::
   else if (c.run.transformer_impl != TransformerImpl::hf)
     all.push_back(std::string("--transformer-impl ") + to_option(c.run.transformer_impl));
   const std::string& name = c.runtime.framework;
-  if (name == "hf-trainer" || name == "trl" || name == "torchtune" ||
+  if (name == "hf-trainer" || name == "trl" || name == "torchtune" || name == "verl" ||
       (name == "deepspeed" && c.layout.zero()))
     all.push_back("--framework " + name);
 }
@@ -134,6 +138,10 @@ constexpr std::array traits{
           [](const ModelSpec& m, const StepConfig&) { return m.fused_qkv || m.fused_gate_up; }},
     Trait{"sandwich norms", [](const ModelSpec& m, const StepConfig&) { return m.sandwich_norms; }},
     Trait{"biases", [](const ModelSpec& m, const StepConfig&) { return m.qkv_bias || m.mlp_bias; }},
+    Trait{"heads wider than 256",
+          [](const ModelSpec& m, const StepConfig&) { return m.head_dim > 256; }},
+    Trait{"heads that are no multiple of 8",
+          [](const ModelSpec& m, const StepConfig&) { return !m.graph && m.head_dim % 8 != 0; }},
     Trait{"tied embeddings",
           [](const ModelSpec& m, const StepConfig&) { return m.tied_embeddings; }},
     Trait{"learned positions",

@@ -58,7 +58,8 @@ std::string text(const NllLoss& a) {
                                                                      : "none");
 }
 std::string text(const TopK& a) {
-  return fmt::format("k={}{}", a.k, a.in_turn ? " in_turn=true" : "");
+  return fmt::format("k={}{}{}", a.k, a.in_turn ? " in_turn=true" : "",
+                     a.sorted ? "" : " sorted=false");
 }
 std::string text(const Histc& a) { return fmt::format("bins={}", a.bins); }
 std::string text(const FloorDivide& a) { return fmt::format("divisor={}", a.divisor); }

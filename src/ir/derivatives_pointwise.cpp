@@ -186,7 +186,7 @@ void cat(Derivation& d) {
 void view(Derivation& d) {
   // Reshaping back is free where the gradient has the view's own layout, a copy where it has not.
   const ValueId x = d.in(0), g = d.grad();
-  if (d.permuted(g) == d.permuted(d.out())) {
+  if (d.in_order(g) == d.in_order(d.out())) {
     d.give(0, d.alias(g, d.shape(x)));
     return;
   }

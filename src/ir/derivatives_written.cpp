@@ -12,9 +12,10 @@ void safe_softmax(Derivation& d) {
 }
 
 void mul_of_view(Derivation& d) {
-  // inputs: a view, which is overwritten, and what it is multiplied by. AsStridedBackward0 puts the
-  // view's gradient into zeros; CopySlices (torch/csrc/autograd/functions/tensor.cpp, v2.11) copies
-  // it, clones the part, and copies what the product's node makes of that back.
+  // inputs: a view, which is overwritten, and what it is multiplied by, or by a number.
+  // AsStridedBackward0 puts the view's gradient into zeros; CopySlices
+  // (torch/csrc/autograd/functions/tensor.cpp, v2.11) copies it, clones the part, and copies what
+  // the product's node makes of that back.
   const ValueId g = d.grad();
   const Shape shape = d.shape(g);
   const DType type = d.dtype(g);
@@ -23,7 +24,9 @@ void mul_of_view(Derivation& d) {
   d.emit_raw(OpKind::copy, {zeros, g}, {strided});
   const ValueId whole = d.emit(OpKind::clone, {strided}, shape, type);
   const ValueId part = d.emit(OpKind::clone, {whole}, shape, type);
-  const ValueId product = d.emit(OpKind::mul, {part, d.in(1)}, shape, type);
+  const ValueId product =
+      d.inputs() == 1 ? d.emit(OpKind::mul_scalar, {part}, shape, type, d.attributes<Number>())
+                      : d.emit(OpKind::mul, {part, d.in(1)}, shape, type);
   const ValueId written = d.overwrite(whole);
   d.emit_raw(OpKind::copy, {whole, product}, {written});
   d.give(0, written);

@@ -8,6 +8,7 @@
 #include "ac_advisor/ir/tiles.hpp"
 #include "flash_workspace.hpp"
 #include "shared_rows.hpp"
+#include "widened_places.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -162,6 +163,8 @@ constexpr std::int64_t sorted_by_block = 4096;
 /// scanned, written and transposed.
 constexpr std::int64_t places_of_mask = 4;
 
+std::int64_t widening(const Program& p, const Op& op) { return widened_places(p, op) > 0 ? 1 : 0; }
+
 bool by_mask(const Program& p, const Op& op) { return p.value(p.input(op, 1)).dtype == DType::u8; }
 
 /// The backward of indexing sorts its indices by as many bits as the largest row's number has,
@@ -182,6 +185,17 @@ std::int64_t index_backward_launches(const Program& p, const Op& op) {
 /// memsets and two copies.
 std::int64_t sort_launches(const Program& p, const Op& op) {
   return p.value(p.input(op, 0)).shape.numel() <= sorted_by_block ? 5 : 22;
+}
+
+/// Of many short rows the weight's gradient comes in parts (op_table.cpp, norm_gamma_parts), which
+/// are summed then.
+std::int64_t norm_launches(const Program& p, const Op& op) {
+  const std::int64_t own = row(op.kind).launches, parts = workspace_bytes(p, op, {});
+  if (parts == 0) return own;
+  const Value& weight = p.value(p.output(op, 1));
+  const std::int64_t columns = weight.shape.numel();
+  const std::int64_t rows = parts / (columns * size_of(weight.dtype));
+  return own + (shared_rows(columns, rows, counted_sms).blocks > 1 ? 2 : 1);
 }
 
 /// Where several blocks share an output, their semaphores are cleared first.
@@ -290,13 +304,6 @@ bool is_elementwise(OpKind kind) {
   }
 }
 
-/// Given what is added to the scores, cuDNN's backward adds up heads though none share keys
-/// (9.19's fmha_reduce_head, tests/oracle/compile_peaks.json).
-bool cudnn_with_mask(const Op& op) {
-  constexpr std::size_t operands = 8;
-  return attributes<Sdpa>(op).kernel == SdpaKernel::cudnn && op.inputs > operands;
-}
-
 /// Its seed and its offset are apart.
 bool cudnn_drops(const Program& p, const Op& op) {
   constexpr std::size_t seed = 2;
@@ -305,6 +312,15 @@ bool cudnn_drops(const Program& p, const Op& op) {
 
 bool shares_keys(const Program& p, const Op& op) {
   return p.value(p.input(op, 1)).shape[1] != p.value(p.input(op, 2)).shape[1];
+}
+
+/// The memory-efficient kernel's mask has rows of whole 8 elements: filled and copied where it has
+/// not (preprocess_mask and pad_bias of ATen/native/transformers/attention.cpp).
+bool pads_mask(const Program& p, const Op& op) {
+  constexpr std::size_t operands = 3;
+  constexpr std::int64_t alignment = 8;
+  return attributes<Sdpa>(op).kernel == SdpaKernel::efficient && op.inputs > operands &&
+         p.value(p.input(op, operands)).shape.back() % alignment != 0;
 }
 
 /// Of the gradient and of the output, where flash attention is asked for by name.
@@ -342,6 +358,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return embedding_launches(program, op);
     case sum:
       return row_sum_launches(program, op);
+    case fused_rms_norm_backward:
+      return norm_launches(program, op);
     case cat:  // Shape.cu: one kernel joins 128 tensors of up to four dimensions
       return program.value(program.output(op, 0)).shape.rank() > 4 ? op.inputs
                                                                    : (op.inputs + 127) / 128;
@@ -360,10 +378,11 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       // copy
       if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
-      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0) +
+      return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0) +
              copies_before_flash(program, op);
     case sdpa:  // a kernel writes what cuDNN's dropout starts from
-      return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0);
+      return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0) +
+             (pads_mask(program, op) ? 2 : 0);
     case slice_backward:  // zeros, and the slice's gradient, if it has elements
       return program.value(program.input(op, 0)).shape.numel() > 0 ? row(op.kind).launches : 1;
     case tp_all_reduce:  // a functional collective's copy before it, unless it is in place
@@ -400,7 +419,7 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case mx_blocked:
       return blocked_launches(program, op);
     case topk:  // what is found is sorted, unless it is one
-      return attributes<TopK>(op).k > 1 ? 2 : 1;
+      return attributes<TopK>(op).k > 1 && attributes<TopK>(op).sorted ? 2 : 1;
     case captured:
       return attributes<Captured>(op).launches;
     case generated:
@@ -408,9 +427,11 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case orthogonalize:
       return gram_schmidt_launches(program, op);
     case OpKind::index:
-      return by_mask(program, op) ? places_of_mask + 1 : 1;
+      return widening(program, op) + (by_mask(program, op) ? places_of_mask + 1 : 1);
+    case index_put:
+      return widening(program, op) + row(op.kind).launches;
     case index_backward:
-      return index_backward_launches(program, op);
+      return widening(program, op) + index_backward_launches(program, op);
     case masked_scatter: {  // a mask that is as large as what is written is not copied first
       const bool whole = program.value(program.input(op, 1)).shape.numel() ==
                          program.value(program.output(op, 0)).shape.numel();

@@ -12,6 +12,7 @@
 #include "flash_workspace.hpp"
 #include "shared_rows.hpp"
 #include "whole_units.hpp"
+#include "widened_places.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -235,6 +236,11 @@ std::int64_t contiguous_channels(const Program& p, const Op& op, const Workspace
   return target.cuda && p.value(x).permuted ? scratch_of({p.bytes(x)}) : 0;
 }
 
+std::int64_t wide_places(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const std::int64_t places = target.cuda ? widened_places(p, op) : 0;
+  return places > 0 ? scratch_of({8 * places}) : 0;
+}
+
 // scan_dim (aten/src/ATen/native/cuda/ScanUtils.cuh, v2.11): of a contiguous copy.
 std::int64_t scanned_rows(const Program& p, const Op& op, const WorkspaceTarget& target) {
   const ValueId x = p.input(op, 0);
@@ -304,8 +310,8 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr, Histc{}},
   {cumsum, "cumsum", derive::cumsum, C::reduction, 1, 1, 1, 1, 0, scanned_rows},
   {floor_divide, "floor_divide", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, FloorDivide{}},
-  {OpKind::index, "index", derive::index, C::embedding, 0, 1, 1, 1, 0, nullptr},
-  {index_put, "index_put_", derive::index_put, C::embedding, 0, 1, 1, 1, 1, nullptr},
+  {OpKind::index, "index", derive::index, C::embedding, 0, 1, 1, 1, 0, wide_places},
+  {index_put, "index_put_", derive::index_put, C::embedding, 0, 1, 1, 1, 1, wide_places},
   {empty, "empty", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
   {copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {copy_part, "copy_", derive::copy_part, C::pointwise, 0, 1, 1, 1, 1, nullptr, Slice{}},
@@ -336,7 +342,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {log_softmax_backward, "_log_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr, Slice{}},
-  {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, nullptr},
+  {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, wide_places},
   {scatter, "scatter_", derive::scatter, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {accumulate, "add", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {accumulate_inplace, "add_", nullptr, C::pointwise, 1, 1, 1, 1, 1, nullptr},
@@ -370,7 +376,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
   {OpKind::abs, "abs", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {OpKind::random, "uniform_", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
-  {mul_of_view, "mul_", derive::mul_of_view, C::pointwise, 1, 1, 1, 1, 1, nullptr},
+  {mul_of_view, "mul_", derive::mul_of_view, C::pointwise, 1, 1, 1, 1, 1, nullptr, Number{}},
   {recomputed_gelu, "mul", derive::recomputed_gelu, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {routing_multiplier, "mul", derive::routing_multiplier, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {safe_softmax, "masked_fill_", derive::safe_softmax, C::pointwise, 0, 1, 1, 1, 1, nullptr},

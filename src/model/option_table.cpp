@@ -1,6 +1,8 @@
 // Every option of a training step, one row each (design, sections 8 and 11).
 #include "ac_advisor/model/option_table.hpp"
 
+#include <unordered_map>
+
 #include "ac_advisor/model/options.hpp"
 #include "option_rows.hpp"
 #include "options_choices.hpp"
@@ -191,47 +193,58 @@ std::string task_conflict(const StepConfig& c) {
   return "--task " + std::string(to_option(c.task.kind));
 }
 constexpr Requirement of_trl = {
-    [](const StepConfig& c) { return c.runtime.framework == "trl"; },
+    [](const StepConfig& c) {
+      return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo);
+    },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them", "use --framework trl"};
-constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.compares(); },
-                                       task_conflict, "only DPO and GRPO compare with a reference",
-                                       "use --task dpo or grpo"};
+    "other tasks than sft are planned as TRL's trainers do them, and grpo as verl's worker does, "
+    "too",
+    "use --framework trl"};
+constexpr Requirement has_reference = {
+    [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
+    "only DPO, KTO and GRPO compare with a reference", "use --task dpo, kto or grpo"};
 constexpr Requirement writes_answers = {
     [](const StepConfig& c) { return c.task.kind == Task::grpo; }, task_conflict,
     "only GRPO trains on completions that are written between its steps", "use --task grpo"};
 constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
-    "use --task dpo, orpo, simpo or grpo"};
+    "use --task dpo, kto, orpo, simpo or grpo"};
+constexpr Requirement of_verl = {
+    [](const StepConfig& c) { return c.verl(); },
+    [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
+    "only verl's worker has such a setting", "use --framework verl"};
 
 using enum OptionGroup;
 using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, trl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
+         "hf, hf-trainer, trl, verl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
          "deepspeed: a "
          "preset of the options below; explicit options override it (hf)",
          model}),
     needing(newer(choice<&S::task, &TaskChoice::kind, tasks>(
                 {"--task", "task", "NAME",
                  "what the step trains for, by --framework trl: sft, dpo, orpo, simpo (pairs of a "
-                 "chosen and a rejected answer), reward (a reward model of such pairs) or grpo "
-                 "(completions that the model writes, by their rewards) (sft)",
+                 "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
+                 "reward model of such pairs) or grpo "
+                 "(completions that the model writes, by their rewards; --framework verl has it, "
+                 "too) (sft)",
                  model})),
             of_trl),
-    needing(newer(choice<&S::task, &TaskChoice::reference, references>(
-                {"--ref", "ref", "WHAT",
-                 "with --task dpo, what the reference's log-probabilities come from: model (a "
-                 "second one; without --lora the default), adapter (the model with its adapters "
-                 "off; with --lora the default) or precomputed (before training); with --task "
-                 "grpo model, adapter or none (beta 0, its default)",
-                 model})),
-            has_reference),
+    needing(
+        newer(choice<&S::task, &TaskChoice::reference, references>(
+            {"--ref", "ref", "WHAT",
+             "with --task dpo or kto, what the reference's log-probabilities come from: model (a "
+             "second one; without --lora the default), adapter (the model with its adapters "
+             "off; with --lora the default) or precomputed (before training); with --task "
+             "grpo model, adapter or none (beta 0, its default)",
+             model})),
+        has_reference),
     needing(newer(whole<&S::task, &TaskChoice::prompt>(
                 {"--prompt", "prompt", "N",
-                 "with --task dpo, orpo, simpo or grpo: tokens of each sequence that are the "
+                 "with --task dpo, kto, orpo, simpo or grpo: tokens of each sequence that are the "
                  "prompt's, which are not scored (0)",
                  model},
                 0, most_tokens)),
@@ -239,11 +252,46 @@ constexpr OptionRow table[] = {
     needing(newer(mode<apply_rollout, rollout_option>(
                 {"--rollout", "rollout", "WHO",
                  "with --task grpo, who writes the completions: generate (transformers, on this "
-                 "model), vllm:SHARE (an engine in this process, with that share of the device) "
-                 "or served (elsewhere) (generate)",
+                 "model), vllm:SHARE (an engine on this device, with that share of it; "
+                 "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
+                 "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
                  model},
-                rollout_words, "^(generate|vllm:[0-9.]+|served)$")),
+                rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
             writes_answers),
+    needing(newer(whole<&S::task, &TaskChoice::completion>(
+                {"--completion", "completion", "N",
+                 "with --task grpo: tokens of the longest completion; --seq is then --prompt and "
+                 "it (0: what --seq leaves)",
+                 model},
+                0, most_tokens)),
+            writes_answers),
+    needing(newer(whole<&S::task, &TaskChoice::group>(
+                {"--group", "group", "N",
+                 "with --task grpo: completions of each prompt (num_generations, rollout.n), of "
+                 "which a step over all ranks has whole groups (0: not said)",
+                 model},
+                0, most_tokens)),
+            writes_answers),
+    needing(newer(whole<&S::task, &TaskChoice::score_batch>(
+                {"--score-batch", "score_batch", "N",
+                 "with --framework verl: rows of a micro-batch that is scored without gradients "
+                 "(log_prob_micro_batch_size_per_gpu) (0: as --batch)",
+                 model},
+                0, most_tokens)),
+            of_verl),
+    needing(newer(flag<&S::task, &TaskChoice::entropy_loss>(
+                {"--entropy-loss", "entropy_loss", "",
+                 "with --framework verl: the policy's entropy is part of the loss (entropy_coeff "
+                 "other than 0)",
+                 model})),
+            of_verl),
+    needing(newer(choice<&S::task, &TaskChoice::parked, parkings>(
+                {"--phase-offload", "phase_offload", "WHAT",
+                 "with --framework verl, what is moved to the host's memory while the trainer does "
+                 "not need it: none, optimizer (optimizer_offload) or all (param_offload, too) "
+                 "(none)",
+                 model})),
+            of_verl),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
                  "whose layers: hf (transformers', in any framework's loop); with --framework "
@@ -503,7 +551,7 @@ constexpr OptionRow table[] = {
     newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
-         "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
+         "activation_offloading has it; parameters: FSDP's CPU offloading, with gradients and "
          "the optimizer on the host, with zero3 DeepSpeed's offload_param and offload_optimizer; "
          "optimizer: torchao's CPUOffloadOptimizer, whose states and step are the host's, with "
          "zero1, zero2 or zero3 DeepSpeed's offload_optimizer; gradients: torchao's with "
@@ -707,10 +755,15 @@ const char* title_of(OptionGroup group) {
 std::span<const OptionRow> option_table() { return options::table; }
 
 const OptionRow* find_option(std::string_view name) {
-  for (const OptionRow& row : options::table)
-    if (row.on_command_line() && (row.name == name || (!row.off.empty() && row.off == name)))
-      return &row;
-  return nullptr;
+  static const std::unordered_map<std::string_view, const OptionRow*> rows = [] {
+    std::unordered_map<std::string_view, const OptionRow*> all;
+    for (const OptionRow& row : options::table)
+      for (const std::string_view word : {row.name, row.off})
+        if (row.on_command_line() && !word.empty()) all.emplace(word, &row);
+    return all;
+  }();
+  const auto found = rows.find(name);
+  return found == rows.end() ? nullptr : found->second;
 }
 
 const OptionRow* find_option_key(std::string_view key) {

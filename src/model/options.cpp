@@ -55,7 +55,7 @@ std::string typed(const Chosen& one) {
 /// Applies a list in the order of the table, whatever order it was written in; of an option given
 /// twice the last counts. Two that set the same thing to different values are refused.
 void apply(const OptionList& list, Choices& choices) {
-  std::map<const OptionRow*, Chosen> chosen;
+  std::map<const OptionRow*, Chosen> chosen;  // in the order of the table, whose rows these are
   for (const auto& [option, value] : list) {
     const auto [row, text] = read({option, value}, choices);
     if (row == nullptr) continue;
@@ -65,11 +65,9 @@ void apply(const OptionList& list, Choices& choices) {
     choices.rows.push_back(row);
   }
   std::vector<const Chosen*> applied;
-  for (const OptionRow& row : option_table()) {
-    const auto one = chosen.find(&row);
-    if (one == chosen.end()) continue;
-    row.parse(row, one->second.option, one->second.value, choices.config);
-    applied.push_back(&one->second);
+  for (const auto& [row, one] : chosen) {
+    row->parse(*row, one.option, one.value, choices.config);
+    applied.push_back(&one);
   }
   for (const auto& [row, one] : chosen) {
     if (row->text(choices.config) == one.meant) continue;

@@ -18,6 +18,7 @@ constexpr Whole group_size{"K", 1, 4096};
 constexpr Whole logits_chunks{"N", 1, 32, "chunked-logits:"};
 constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
 constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
+constexpr Whole engine_ranks{"N", 1, 1024, "vllm:tp"}, engine_level{"LEVEL", 0, 2, "vllm:sleep="};
 
 constexpr Whole factors_rank{"RANK", 1, 4096, "powersgd:"};
 
@@ -77,10 +78,8 @@ struct Unsupported {
   const char* because;
 };
 constexpr const char* next_tasks =
-    "it is not planned yet; planned are sft, dpo, orpo, simpo, reward and grpo";
+    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward and grpo";
 constexpr Unsupported unsupported[] = {
-    {"--task", "kto",
-     "KTO's forwards of mismatched answers are not planned yet; dpo is the nearest"},
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
     {"--task", "rloo", next_tasks},
     {"--task", "ppo", next_tasks},
@@ -259,24 +258,59 @@ void apply_shard(const Given& given, StepConfig& config) {
   refuse_choice(given, shard_words);
 }
 
+namespace {
+
+/// "tp2", "util=0.5" or "sleep=1" of an engine.
+void apply_engine_part(const Given& given, std::string_view part, TaskChoice& task) {
+  const std::string option = std::string(given.option) + " vllm:";
+  const auto after = [&](std::string_view name) -> std::optional<std::string_view> {
+    if (!part.starts_with(name)) return std::nullopt;
+    return part.substr(name.size());
+  };
+  if (const auto share = after("util=")) {
+    task.engine_share = parse_decimal({option + "util=SHARE", *share}, "0.5");
+  } else if (const auto level = after("sleep=")) {
+    task.engine_sleep = parse_whole(given, *level, engine_level);
+  } else if (const auto ranks = after("tp")) {
+    task.engine_ranks = parse_whole(given, *ranks, engine_ranks);
+  } else if (part.empty() || part.find_first_not_of("0123456789.eE+-") != part.npos) {
+    refuse(given,
+           std::string(part) +
+               " is no part of an engine: those are tpN, util=SHARE and sleep=LEVEL, such as "
+               "vllm:tp2,util=0.5,sleep=1");
+  } else {
+    task.engine_share = parse_decimal({option + "SHARE", part}, "0.3");
+  }
+}
+
+}  // namespace
+
 void apply_rollout(const Given& given, StepConfig& config) {
-  const auto share = argument(given.value);
+  const auto engine = argument(given.value);
   const std::string_view name = word(given.value);
   TaskChoice& task = config.task;
+  task.engine_share = 0;
+  task.engine_ranks = 1;
+  task.engine_sleep = 0;
   if (name != "vllm") {
     const auto* const found = std::find_if(std::begin(plain_rollouts), std::end(plain_rollouts),
                                            [&](const auto& choice) { return choice.text == name; });
     if (found == std::end(plain_rollouts)) refuse_choice(given, rollout_words);
-    if (share) refuse_argument(given);
+    if (engine) refuse_argument(given);
     task.rollout = found->value;
-    task.engine_share = 0;
     return;
   }
-  if (!share)
-    refuse(given,
-           "vllm needs its share of the device (vllm_gpu_memory_utilization), such as vllm:0.3");
   task.rollout = Rollout::vllm;
-  task.engine_share = parse_decimal({std::string(given.option) + " vllm:SHARE", *share}, "0.3");
+  std::string_view left = engine.value_or(std::string_view());
+  while (!left.empty()) {
+    const std::size_t comma = std::min(left.find(','), left.size());
+    apply_engine_part(given, left.substr(0, comma), task);
+    left.remove_prefix(std::min(comma + 1, left.size()));
+  }
+  if (task.engine_share == 0)
+    refuse(given,
+           "vllm needs its share of the device (gpu_memory_utilization), such as vllm:0.3 or "
+           "vllm:tp2,util=0.5,sleep=1");
   if (!(task.engine_share > 0.0 && task.engine_share < 1.0))
     refuse(given, "SHARE must be above 0 and below 1; try vllm:0.3");
 }
@@ -441,8 +475,12 @@ std::string shard_option(const StepConfig& config) {
 }
 
 std::string rollout_option(const StepConfig& config) {
-  if (config.task.rollout == Rollout::vllm)
-    return "vllm:" + options::decimal_text(config.task.engine_share);
+  const TaskChoice& task = config.task;
+  if (task.rollout == Rollout::vllm && task.engine_ranks == 1 && task.engine_sleep == 0)
+    return "vllm:" + options::decimal_text(task.engine_share);
+  if (task.rollout == Rollout::vllm)
+    return fmt::format("vllm:tp{},util={},sleep={}", task.engine_ranks,
+                       options::decimal_text(task.engine_share), task.engine_sleep);
   return options::text_of(options::plain_rollouts, config.task.rollout);
 }
 
@@ -480,6 +518,7 @@ std::string given_adapters(const StepConfig& config) {
 std::string lora_targets_text(const StepConfig& config) { return config.adapters.targets; }
 
 const char* to_option(Task value) { return options::text_of(options::tasks, value); }
+const char* to_option(Parked value) { return options::text_of(options::parkings, value); }
 const char* to_option(Reference value) { return options::text_of(options::references, value); }
 const char* to_option(Quantization value) {
   return options::text_of(options::quantizations, value);

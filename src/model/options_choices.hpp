@@ -6,15 +6,17 @@
 
 namespace ac_advisor::options {
 
-inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},       {"dpo", Task::dpo},
-                                         {"orpo", Task::orpo},     {"simpo", Task::simpo},
-                                         {"reward", Task::reward}, {"grpo", Task::grpo}};
+inline constexpr Choice<Task> tasks[] = {
+    {"sft", Task::sft},       {"dpo", Task::dpo},   {"orpo", Task::orpo}, {"simpo", Task::simpo},
+    {"reward", Task::reward}, {"grpo", Task::grpo}, {"kto", Task::kto}};
 inline constexpr Choice<Rollout> plain_rollouts[] = {{"generate", Rollout::generate},
                                                      {"served", Rollout::served}};
 inline constexpr Choice<Reference> references[] = {{"model", Reference::model},
                                                    {"adapter", Reference::adapter},
                                                    {"precomputed", Reference::precomputed},
                                                    {"none", Reference::none}};
+inline constexpr Choice<Parked> parkings[] = {
+    {"none", Parked::none}, {"optimizer", Parked::optimizer}, {"all", Parked::all}};
 inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
                                              {"submodule", AcScope::submodule}};
 inline constexpr Choice<Kernels> kernels[] = {
@@ -76,7 +78,8 @@ inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_ga
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
                                                   {"torchtitan", FsdpUnit::torchtitan},
-                                                  {"accelerate", FsdpUnit::accelerate}};
+                                                  {"accelerate", FsdpUnit::accelerate},
+                                                  {"verl", FsdpUnit::verl}};
 inline constexpr Choice<BackwardPrefetch> backward_prefetches[] = {
     {"pre", BackwardPrefetch::pre},
     {"post", BackwardPrefetch::post},
@@ -139,7 +142,8 @@ inline constexpr std::string_view adapter_words[] = {"none",
                                                      "adalora:RANK",
                                                      "glora:RANK",
                                                      "delora:RANK"};
-inline constexpr std::string_view rollout_words[] = {"generate", "vllm:SHARE", "served"};
+inline constexpr std::string_view rollout_words[] = {"generate", "vllm:SHARE",
+                                                     "vllm:tpN,util=SHARE,sleep=LEVEL", "served"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
@@ -147,7 +151,8 @@ inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
-/// "vllm:0.3": who, and of an engine beside the trainer its share of the device.
+/// "vllm:0.3", "vllm:tp2,util=0.3,sleep=1": who, and of an engine beside the trainer its share of
+/// the device, the ranks that share its layers and how it sleeps.
 void apply_rollout(const Given& given, StepConfig& config);
 void apply_compression(const Given& given, StepConfig& config);
 void apply_pp_schedule(const Given& given, StepConfig& config);

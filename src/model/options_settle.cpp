@@ -152,7 +152,9 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 void settle_adapters(StepConfig& c, const Choices& hand) {
   const bool of_peft =
       c.runtime.framework != "torchtune" && c.runtime.framework != "automodel" && !c.litgpt();
-  if (!hand.has("--lora-dtype")) {
+  if (!hand.has("--lora-dtype") && c.verl()) {  // _build_lora_module: the base's
+    c.adapters.dtype = c.precision.param_dtype;
+  } else if (!hand.has("--lora-dtype")) {
     const bool cast_whole =
         c.layout.zero() && c.adapters.used() && (!c.layout.zero3() || c.runtime.framework == "trl");
     if (cast_whole && c.runtime.kind == Runtime::pytorch)
@@ -278,30 +280,81 @@ void settle_checkpoints(StepConfig& c, const Choices& hand) {
   if (!hand.has("--ac-reentrant")) c.memory.reentrant = (prepared || forced) && whole_blocks;
 }
 
-/// TRL v1.16: DPOTrainer loads a second model unless there are adapters, which it turns off;
+/// --seq is --prompt and --completion; what is not given of them follows from the others.
+void settle_completion(StepConfig& c, const Choices& hand) {
+  TaskChoice& task = c.task;
+  if (task.kind != Task::grpo) {
+    task.completion = 0;
+    return;
+  }
+  const std::string given = "--task grpo --prompt " + std::to_string(task.prompt) +
+                            " --completion " + std::to_string(task.completion) + " --seq " +
+                            std::to_string(c.run.seq);
+  const bool said = hand.has("--completion") && task.completion > 0;
+  if (task.prompt == 0)
+    throw UserError(
+        "--task grpo: a completion follows a prompt; give --prompt N, and --completion N or --seq");
+  if (said && hand.has("--seq") && task.prompt + task.completion != c.run.seq)
+    throw UserError(given + ": a sequence is a prompt and a completion, " +
+                    std::to_string(task.prompt + task.completion) +
+                    " tokens; drop one of --completion and --seq");
+  if (said)
+    c.run.seq = task.prompt + task.completion;
+  else
+    task.completion = std::max<std::int64_t>(0, c.run.seq - task.prompt);
+}
+
+/// TRL v1.16, grpo_trainer.py: "The global generation batch size must be divisible by
+/// num_generations"; verl v0.9.1 makes ppo_mini_batch_size x rollout.n rows a step over all ranks.
+void check_group(const StepConfig& c) {
+  const std::int64_t rows = c.run.batch * c.run.grad_accum * c.layout.data_ranks(),
+                     group = c.task.group;
+  if (group == 0 || rows % group == 0) return;
+  throw UserError("--group " + std::to_string(group) + ": a step has " + std::to_string(rows) +
+                  " completions over all ranks, which is no multiple of it; use --grad-accum, "
+                  "--batch or --world of which it is one");
+}
+
+/// verl v0.9.1, workers/engine/fsdp/transformer_impl.py: rows without padding, one after another
+/// (use_remove_padding), whole logits, and a loss of the log-probabilities.
+void settle_verl(StepConfig& c, const Choices& hand) {
+  if (!c.verl()) return;
+  if (hand.has("--packing") && c.run.packing != c.run.batch)
+    throw UserError("--framework verl --packing " + std::to_string(c.run.packing) +
+                    ": its rows are packed by themselves, each a document; leave --packing out");
+  c.run.packing = c.run.batch;
+}
+
+/// TRL v1.16: DPOTrainer and KTOTrainer load a second model unless there are adapters, which they
+/// turn off;
 /// GRPOTrainer has no reference (beta 0). Its head and those of its other trainers are their own:
 /// tiles, or whole logits.
 void settle_task(StepConfig& c, const Choices& hand) {
   if (c.task.supervised()) return;
   const std::string task = std::string("--task ") + to_option(c.task.kind);
-  if (c.task.kind == Task::dpo && !hand.has("--ref"))
+  if (c.task.against_reference() && !hand.has("--ref"))
     c.task.reference = c.adapters.used() ? Reference::adapter : Reference::model;
-  if (c.task.kind == Task::dpo && c.task.reference == Reference::none)
+  if (c.task.against_reference() && c.task.reference == Reference::none)
     throw UserError(task +
-                    " --ref none: DPO's loss is of log-probabilities over a reference's; use "
+                    " --ref none: its loss is of log-probabilities over a reference's; use "
                     "--ref model, adapter or precomputed, or --task orpo or simpo");
+  if (c.task.kind == Task::kto && c.run.batch < 2)
+    throw UserError(task +
+                    " --batch 1: each prompt is also given the next row's answer, so a micro-batch "
+                    "has two rows or more; use --batch 2");
   if (c.task.reference == Reference::adapter && !c.adapters.used())
     throw UserError(task +
                     " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
                     "use --ref model or precomputed");
   const bool grpo = c.task.kind == Task::grpo;
-  if (grpo && c.task.prompt == 0)
-    throw UserError(task + ": a completion follows a prompt; give --prompt N, tokens of --seq");
+  settle_completion(c, hand);
+  check_group(c);
+  settle_verl(c, hand);
   if (grpo && c.task.reference == Reference::precomputed)
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "
                     "or adapter");
-  const LossKind own = c.task.compares() ? LossKind::tiled : LossKind::ce;
+  const LossKind own = c.task.compares() && !c.verl() ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
                     ": the trainer computes its loss its own way; leave --loss out");

@@ -103,8 +103,13 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
 ElementSum tower(const ModelSpec& spec) {
   ElementSum sum;
   if (!spec.tower) return sum;
-  for (const TensorGroup& group : spec.tower->groups)
+  for (const TensorGroup& group : spec.tower->groups) {
     for (const std::vector<std::int64_t>& shape : group.shapes) sum.add(shape, group.times);
+    for (const EncoderLinear& linear : group.linears) {
+      sum.add({linear.out, linear.in}, group.times);
+      if (linear.bias) sum.add({linear.out}, group.times);
+    }
+  }
   return sum;
 }
 

@@ -51,6 +51,19 @@ void remark_head(const Fields& fields, ModelSpec& spec) {
       in_quotes(*name)));
 }
 
+// LLaVA's and others' own code wraps a language model whose model_type it keeps.
+void remark_encoder(const Fields& fields, ModelSpec& spec) {
+  if (spec.tower) return;
+  for (const char* key : {"vision_config", "mm_vision_tower", "vision_tower", "audio_config"}) {
+    if (fields.object().find(key) == nullptr) continue;
+    spec.reading.warnings.push_back(fmt::format(
+        "{} is of an encoder that the class of this model_type does not have: the language model "
+        "alone is planned; what the encoder and its projector hold and compute is not in the plan",
+        key));
+    return;
+  }
+}
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t most = 40;
   const std::span<const std::string> shown(names.data(), std::min(names.size(), most));
@@ -69,6 +82,7 @@ void read_dtype(const Fields& fields, ModelSpec& spec) {
 void read_remarks(const Fields& fields, ModelSpec& spec) {
   read_dtype(fields, spec);
   remark_head(fields, spec);
+  remark_encoder(fields, spec);
   remark_rope_type(spec);
   remark_quantization(fields, spec);
 }

@@ -39,9 +39,9 @@ struct Projection {
 using Groups = std::vector<TensorGroup>;
 using Shape = std::vector<std::int64_t>;
 
-void add_linear(TensorGroup& group, std::int64_t in, std::int64_t out, bool bias) {
-  group.shapes.push_back({out, in});
-  if (bias) group.shapes.push_back({out});
+void add_linear(TensorGroup& group, const char* name, std::int64_t in, std::int64_t out,
+                bool bias) {
+  group.linears.push_back({name, in, out, bias});
 }
 
 void add_layer_norm(TensorGroup& group, std::int64_t width) {
@@ -49,14 +49,15 @@ void add_layer_norm(TensorGroup& group, std::int64_t width) {
   group.shapes.push_back({width});
 }
 
-// CLIPEncoderLayer and SiglipEncoderLayer: biases everywhere, two LayerNorms, an MLP without a
-// gate.
-TensorGroup encoder_layers(const Sizes& s) {
+// CLIPEncoderLayer, SiglipEncoderLayer and Llama4VisionEncoderLayer: biases everywhere, two
+// LayerNorms, an MLP without a gate.
+TensorGroup encoder_layers(const Sizes& s, const char* output) {
   TensorGroup layer{s.layers, {}};
-  for (int i = 0; i < 4; ++i) add_linear(layer, s.hidden, s.hidden, true);
+  for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", output})
+    add_linear(layer, name, s.hidden, s.hidden, true);
   add_layer_norm(layer, s.hidden);
-  add_linear(layer, s.hidden, s.intermediate, true);
-  add_linear(layer, s.intermediate, s.hidden, true);
+  add_linear(layer, "mlp.fc1", s.hidden, s.intermediate, true);
+  add_linear(layer, "mlp.fc2", s.intermediate, s.hidden, true);
   add_layer_norm(layer, s.hidden);
   return layer;
 }
@@ -69,13 +70,14 @@ Groups siglip(const Sizes& s, bool pooling_head) {
   add_layer_norm(rest, s.hidden);
   if (pooling_head) {  // SiglipMultiheadAttentionPoolingHead
     rest.shapes.push_back({1, 1, s.hidden});
-    add_linear(rest, s.hidden, 3 * s.hidden, true);
-    add_linear(rest, s.hidden, s.hidden, true);
+    rest.shapes.push_back({3 * s.hidden, s.hidden});  // in_proj_weight of nn.MultiheadAttention
+    rest.shapes.push_back({3 * s.hidden});
+    add_linear(rest, "head.attention.out_proj", s.hidden, s.hidden, true);
     add_layer_norm(rest, s.hidden);
-    add_linear(rest, s.hidden, s.intermediate, true);
-    add_linear(rest, s.intermediate, s.hidden, true);
+    add_linear(rest, "head.mlp.fc1", s.hidden, s.intermediate, true);
+    add_linear(rest, "head.mlp.fc2", s.intermediate, s.hidden, true);
   }
-  return {first, encoder_layers(s), rest};
+  return {first, encoder_layers(s, "self_attn.out_proj"), rest};
 }
 
 Groups clip(const Sizes& s) {
@@ -83,16 +85,18 @@ Groups clip(const Sizes& s) {
   first.shapes.push_back({patches(s) + 1, s.hidden});
   add_layer_norm(first, s.hidden);
   add_layer_norm(rest, s.hidden);
-  return {first, encoder_layers(s), rest};
+  return {first, encoder_layers(s, "self_attn.out_proj"), rest};
 }
 
 Groups pixtral(const Sizes& s) {
   const TensorGroup rest{1, {{s.hidden, s.channels, s.patch, s.patch}, {s.hidden}}};
   TensorGroup layer{s.layers, {{s.hidden}, {s.hidden}}};
-  for (int i = 0; i < 4; ++i) add_linear(layer, s.hidden, s.hidden, false);
-  add_linear(layer, s.hidden, s.intermediate, false);
-  add_linear(layer, s.hidden, s.intermediate, false);
-  add_linear(layer, s.intermediate, s.hidden, false);
+  for (const char* name :
+       {"attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.o_proj"})
+    add_linear(layer, name, s.hidden, s.hidden, false);
+  add_linear(layer, "feed_forward.gate_proj", s.hidden, s.intermediate, false);
+  add_linear(layer, "feed_forward.up_proj", s.hidden, s.intermediate, false);
+  add_linear(layer, "feed_forward.down_proj", s.intermediate, s.hidden, false);
   return {rest, layer};
 }
 
@@ -101,14 +105,14 @@ Groups qwen2_5_vision(const Sizes& s) {
   const std::int64_t merged = s.hidden * s.merge * s.merge;
   const TensorGroup first{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}}};
   TensorGroup rest{1, {{s.hidden}}};
-  add_linear(rest, merged, merged, true);
-  add_linear(rest, merged, s.out, true);
+  add_linear(rest, "merger.mlp.0", merged, merged, true);
+  add_linear(rest, "merger.mlp.2", merged, s.out, true);
   TensorGroup layer{s.layers, {{s.hidden}, {s.hidden}}};
-  add_linear(layer, s.hidden, 3 * s.hidden, true);
-  add_linear(layer, s.hidden, s.hidden, true);
-  add_linear(layer, s.hidden, s.intermediate, true);
-  add_linear(layer, s.hidden, s.intermediate, true);
-  add_linear(layer, s.intermediate, s.hidden, true);
+  add_linear(layer, "attn.qkv", s.hidden, 3 * s.hidden, true);
+  add_linear(layer, "attn.proj", s.hidden, s.hidden, true);
+  add_linear(layer, "mlp.gate_proj", s.hidden, s.intermediate, true);
+  add_linear(layer, "mlp.up_proj", s.hidden, s.intermediate, true);
+  add_linear(layer, "mlp.down_proj", s.intermediate, s.hidden, true);
   return {first, layer, rest};
 }
 
@@ -121,17 +125,17 @@ Groups qwen3_vision(const Sizes& s) {
   first.shapes.push_back({s.positions, s.hidden});
   const auto merger = [&](TensorGroup& group, std::int64_t normed) {
     add_layer_norm(group, normed);
-    add_linear(group, merged, merged, true);
-    add_linear(group, merged, s.out, true);
+    add_linear(group, "linear_fc1", merged, merged, true);
+    add_linear(group, "linear_fc2", merged, s.out, true);
   };
   merger(rest, s.hidden);
   TensorGroup layer{s.layers, {}};
   add_layer_norm(layer, s.hidden);
   add_layer_norm(layer, s.hidden);
-  add_linear(layer, s.hidden, 3 * s.hidden, true);
-  add_linear(layer, s.hidden, s.hidden, true);
-  add_linear(layer, s.hidden, s.intermediate, true);
-  add_linear(layer, s.intermediate, s.hidden, true);
+  add_linear(layer, "attn.qkv", s.hidden, 3 * s.hidden, true);
+  add_linear(layer, "attn.proj", s.hidden, s.hidden, true);
+  add_linear(layer, "mlp.linear_fc1", s.hidden, s.intermediate, true);
+  add_linear(layer, "mlp.linear_fc2", s.intermediate, s.hidden, true);
   TensorGroup taps{s.taps, {}};
   merger(taps, merged);
   return {first, layer, rest, taps};
@@ -141,16 +145,18 @@ Groups qwen3_vision(const Sizes& s) {
 // an adapter reads four patches as one.
 Groups llama4_vision(const Sizes& s) {
   TensorGroup first{1, {{s.hidden}, {patches(s) + 1, s.hidden}}}, rest{1, {}};
-  add_linear(first, s.channels * s.patch * s.patch, s.hidden, false);
+  add_linear(first, "patch_embedding.linear", s.channels * s.patch * s.patch, s.hidden, false);
   add_layer_norm(first, s.hidden);
   add_layer_norm(first, s.hidden);
-  add_linear(rest, s.intermediate, s.adapter_in, false);
-  add_linear(rest, s.adapter_out, s.adapter_out, false);
-  return {first, encoder_layers(s), rest};
+  add_linear(rest, "vision_adapter.mlp.fc1", s.intermediate, s.adapter_in, false);
+  add_linear(rest, "vision_adapter.mlp.fc2", s.adapter_out, s.adapter_out, false);
+  return {first, encoder_layers(s, "self_attn.o_proj"), rest};
 }
 
 TensorGroup llama4_projector(const Sizes& s, const Projection& p) {
-  return {1, {{p.text, s.features}}};
+  TensorGroup group{1, {}};
+  add_linear(group, "multi_modal_projector.linear_1", s.features, p.text, false);
+  return group;
 }
 
 TensorGroup gemma3_projector(const Sizes& s, const Projection& p) {
@@ -159,16 +165,16 @@ TensorGroup gemma3_projector(const Sizes& s, const Projection& p) {
 
 TensorGroup llava_projector(const Sizes& s, const Projection& p) {
   TensorGroup group{1, {}};
-  add_linear(group, s.hidden * p.features, p.text, p.bias);
-  add_linear(group, p.text, p.text, p.bias);
+  add_linear(group, "multi_modal_projector.linear_1", s.hidden * p.features, p.text, p.bias);
+  add_linear(group, "multi_modal_projector.linear_2", p.text, p.text, p.bias);
   return group;
 }
 
 TensorGroup mistral3_projector(const Sizes& s, const Projection& p) {
   TensorGroup group{1, {{s.hidden}}};
-  add_linear(group, s.hidden * p.merge * p.merge, s.hidden, false);
-  add_linear(group, s.hidden * p.features, p.text, p.bias);
-  add_linear(group, p.text, p.text, p.bias);
+  add_linear(group, "patch_merger.merging_layer", s.hidden * p.merge * p.merge, s.hidden, false);
+  add_linear(group, "multi_modal_projector.linear_1", s.hidden * p.features, p.text, p.bias);
+  add_linear(group, "multi_modal_projector.linear_2", p.text, p.text, p.bias);
   return group;
 }
 

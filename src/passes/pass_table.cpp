@@ -1,5 +1,7 @@
-// The passes in the order in which they run. A new pass is a file and a line in each of these two
-// lists; what it refuses comes with it.
+// The passes in the order in which they run. A new pass is a file and a line in each of the first
+// two lists, and in the third where a forward alone has nothing of it; what it refuses comes with
+// it.
+#include <algorithm>
 #include <array>
 
 #include "ac_advisor/passes/pass.hpp"
@@ -77,8 +79,36 @@ constexpr std::array table{
     &survivors_pass,
 };
 
+/// In no order.
+constexpr std::array of_training{
+    &differentiate_pass,
+    &recompute_pass,
+    &offload_pass,
+    &ddp_pass,
+    &zero_pass,
+    &optimizer_in_backward_pass,
+    &unscale_pass,
+    &gradients_to_host_pass,
+    &tensor_parallel_pass,
+    &tp_clip_pass,
+    &clip_grad_pass,
+    &fsdp1_clip_pass,
+    &optimizer_pass,
+    &master_weights_pass,
+    &optimizer_offload_pass,
+    &update_scale_pass,
+    &ema_pass,
+    &float8_scales_pass,
+    &zero_gather_pass,
+    &zero3_step_pass,
+};
+
 }  // namespace
 
 std::span<const Pass* const> passes() { return table; }
+
+bool follows_forward(const Pass& pass) {
+  return std::find(of_training.begin(), of_training.end(), &pass) != of_training.end();
+}
 
 }  // namespace ac_advisor::passes

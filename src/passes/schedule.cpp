@@ -76,7 +76,7 @@ Schedule make_schedule(const StepProgram& step) {
                           p.op(producer).phase == ir::Phase::recompute;
       // Locals of a backward that is written in Python die where they are bound anew.
       const bool own = producer != no_id && p.op(producer).group == op.group;
-      const bool saved = producer == no_id || p.op(producer).phase < ir::Phase::backward;
+      const bool saved = producer == no_id || p.op(producer).phase != ir::Phase::backward;
       const bool local = (locals && own) || (compiled && (own || saved));
       const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];

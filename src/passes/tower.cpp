@@ -1,9 +1,14 @@
 // The pass that puts an encoder beside the decoder where no images are planned: the parameters of
 // one that does not run. Also what is refused of steps with images.
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/adapters/quantized_weight.hpp"
+#include "passes/adapters/targets.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
@@ -13,20 +18,63 @@ using model::ModelSpec;
 
 bool always(const StepConfig&) { return true; }
 
-// Resident, whole or this rank's shards, without gradients and optimizer states: an optimizer of
-// PyTorch's makes no states for a gradient of None.
+/// What an encoder's tensors are beside a decoder that runs without it: resident, whole or this
+/// rank's shards, without gradients and optimizer states (an optimizer of PyTorch's makes no states
+/// for a gradient of None).
+class Encoder {
+ public:
+  Encoder(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
+      : step_(step), spec_(spec), config_(config) {}
+
+  void write() {
+    for (const model::TensorGroup& group : spec_.tower->groups)
+      for (std::int64_t n = 0; n < group.times; ++n) {
+        for (const std::vector<std::int64_t>& shape : group.shapes)
+          parameter(ir::Shape(std::span(shape)));
+        for (const model::EncoderLinear& layer : group.linears) linear(layer);
+      }
+  }
+
+ private:
+  void make(std::int64_t numel, DType dtype) {
+    step_.resident.push_back(
+        step_.program.make({numel}, dtype, ir::Role::parameter, {-1, ir::Module::vision_tower}));
+  }
+  void parameter(const ir::Shape& shape, DType dtype) {
+    const std::int64_t ranks = config_.layout.gathers() ? fsdp_shards(config_) : 1;
+    make(fsdp_shard_numel(shape, ranks), dtype);  // fully_shard pads dim 0
+  }
+  void parameter(const ir::Shape& shape) { parameter(shape, config_.precision.param_dtype); }
+  void whole(const std::optional<QuantizedWeight::Stored>& stored) {
+    if (stored) make(stored->shape.numel(), stored->dtype);
+  }
+
+  void linear(const model::EncoderLinear& layer) {
+    if (config_.adapters.quantize == Quantization::none) {
+      parameter(ir::Shape{layer.out, layer.in});
+    } else {
+      const QuantizedWeight kept = quantized_weight(config_, layer.in, layer.out);
+      parameter(kept.weight.shape, kept.weight.dtype);
+      for (const auto& state :
+           {kept.code_book, std::optional(kept.scales), kept.nested, kept.offset})
+        whole(state);
+    }
+    if (layer.bias) parameter(ir::Shape{layer.out});
+    if (config_.adapters.of_another_method() || !adapts(spec_, config_, layer)) return;
+    const std::int64_t rank = config_.adapters.rank;
+    const DType type = lora_dtype(config_);
+    parameter({rank, layer.in}, type);
+    parameter({layer.out, rank}, type);
+    if (config_.adapters.dora) parameter({layer.out}, type);
+  }
+
+  StepProgram& step_;
+  const ModelSpec& spec_;
+  const StepConfig& config_;
+};
+
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
-  if (!spec.tower || config.run.images > 0) return;
-  const std::int64_t ranks = config.layout.gathers() ? fsdp_shards(config) : 1;
-  const auto make = [&](const std::vector<std::int64_t>& shape) {
-    std::int64_t numel = (shape.front() + ranks - 1) / ranks;  // fully_shard pads dim 0
-    for (std::size_t i = 1; i < shape.size(); ++i) numel *= shape[i];
-    step.resident.push_back(step.program.make({numel}, config.precision.param_dtype,
-                                              ir::Role::parameter, {-1, ir::Module::vision_tower}));
-  };
-  for (const model::TensorGroup& group : spec.tower->groups)
-    for (std::int64_t n = 0; n < group.times; ++n)
-      for (const std::vector<std::int64_t>& shape : group.shapes) make(shape);
+  if (spec.tower && config.run.images == 0) Encoder(step, spec, config).write();
 }
 
 bool with_images(const StepConfig& c) { return c.run.images > 0; }

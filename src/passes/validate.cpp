@@ -1,5 +1,6 @@
 // The table of exclusions, and who walks it: what cannot be combined, with reason and way out.
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
 
@@ -86,7 +87,9 @@ std::string exclusions_page() {
   return page;
 }
 
-const Exclusion* find_exclusion(const model::ModelSpec& spec, const StepConfig& config) {
+const Exclusion* find_exclusion(const model::ModelSpec& asked, const StepConfig& config) {
+  const std::optional<model::ModelSpec> own = model::as_layers_have_it(asked, config);
+  const model::ModelSpec& spec = own ? *own : asked;
   for (const ExclusionGroup& group : exclusions()) {
     if (!covers(group.asked, kind_of(spec, config))) continue;
     for (const Exclusion& exclusion : group.exclusions)

@@ -73,6 +73,19 @@ void visit_time(Seconds& t, const Io& io) {
   io("mfu", t.mfu);
 }
 
+template <typename Phase, typename Io>
+void visit_task_phase(Phase& t, const Io& io) {
+  io("name", t.name);
+  io("planned", t.planned);
+  io("allocated_bytes", t.allocated);
+  io("reserved_bytes", t.reserved);
+  io("parameters_bytes", t.parameters);
+  io("optimizer_states_bytes", t.optimizer_states);
+  io("engine_bytes", t.engine);
+  io("device_bytes", t.device);
+  io("largest", t.largest);
+}
+
 void read_config(const Reader& reader, StepConfig& config) {
   for (const auto& [name, member] : reader.members()) {
     const Json& value = member.node().json();
@@ -147,6 +160,8 @@ std::string to_json(const Profile& p, int indent) {
                                        part_names[static_cast<std::size_t>(slot.part)], slot.begin,
                                        slot.end});
   out["fit"] = fit_json(p.fit);
+  for (const TaskPhase& phase : p.task_phases)
+    visit_task_phase(phase, Writing{out["task_phases"].emplace_back()});
   if (p.evidence) out["evidence"] = evidence_json(*p.evidence);
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -210,6 +225,9 @@ Profile from_json(const std::string& text, const std::string& origin) {
     for (const Reader& slot : r.at("time").at("pipeline").list())
       p.time.pipeline.push_back(read_slot(slot));
   read_fit(r.at("fit"), p.fit);
+  if (r.has("task_phases"))
+    for (const Reader& phase : r.at("task_phases").list())
+      visit_task_phase(p.task_phases.emplace_back(), Reading{phase});
   if (r.has("evidence")) read_evidence(r.at("evidence"), p.evidence.emplace());
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };

@@ -166,8 +166,13 @@ Json model_json(const model::ModelSpec& spec) {
   }
   if (spec.tower) {
     Json groups = Json::array();
-    for (const model::TensorGroup& group : spec.tower->groups)
-      groups.push_back({{"times", group.times}, {"shapes", group.shapes}});
+    for (const model::TensorGroup& group : spec.tower->groups) {
+      Json linears = Json::array();
+      for (const model::EncoderLinear& linear : group.linears)
+        linears.push_back({linear.name, linear.in, linear.out, linear.bias});
+      groups.push_back(
+          {{"times", group.times}, {"shapes", group.shapes}, {"linears", std::move(linears)}});
+    }
     out["tower"] = {{"encoder", spec.tower->encoder}, {"groups", std::move(groups)}};
     if (spec.tower->run)
       visit_tower_run(*spec.tower->run,
@@ -252,9 +257,15 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       field = "tower";
       model::Tower& tower = spec.tower.emplace();
       json["tower"].at("encoder").get_to(tower.encoder);
-      for (const Json& group : json["tower"].at("groups"))
-        tower.groups.push_back({group.at("times").get<std::int64_t>(),
-                                group.at("shapes").get<std::vector<std::vector<std::int64_t>>>()});
+      for (const Json& group : json["tower"].at("groups")) {
+        model::TensorGroup& to = tower.groups.emplace_back();
+        group.at("times").get_to(to.times);
+        group.at("shapes").get_to(to.shapes);
+        if (!group.contains("linears")) continue;  // before they had names, weights were shapes
+        for (const Json& linear : group["linears"])
+          to.linears.push_back({linear.at(0).get<std::string>(), linear.at(1).get<std::int64_t>(),
+                                linear.at(2).get<std::int64_t>(), linear.at(3).get<bool>()});
+      }
       if (json["tower"].contains("run"))
         visit_tower_run(tower.run.emplace(), [&](const char* name, auto& member) {
           json["tower"]["run"].at(name).get_to(member);

@@ -225,8 +225,9 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
         shards->from_host(op, std::max(t.host, t.gathered));
       else
         shards->to_host(op, std::max(t.host, t.communication));
-      // A sum on the host waits for what is added (foreach_reduce, non_blocking).
-      if (op.kind == OpKind::copy_to_host && next > 1) t.host = std::max(t.host, shards->left());
+      // FSDP2: a sum on the host waits for what is added (foreach_reduce, non_blocking).
+      if (op.kind == OpKind::copy_to_host && next > 1 && step.flat.empty())
+        t.host = std::max(t.host, shards->left());
       continue;
     }
     if (is_optimizer_copy(op)) {

@@ -66,7 +66,8 @@ class HostCopies {
 };
 
 /// FSDP2's CPUOffloadPolicy (torch/distributed/fsdp/_fully_shard, v2.11): a unit's shards come on
-/// the stream of its all-gather's copy-in, its gradients go on that of its reduce-scatter.
+/// the stream of its all-gather's copy-in, its gradients go on that of its reduce-scatter. FSDP1's
+/// CPUOffload has streams of the same use (_pre_unshard_stream, _post_backward_stream).
 class ShardCopies {
  public:
   ShardCopies(const ir::Program& p, const Device& d)

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,7 +40,7 @@ std::optional<int> output_stream(const ir::Op& op, bool flat) {
 constexpr int pool_stream = 7;
 
 using Handle = CachingAllocator::Handle;
-constexpr int most_more_steps = 4;  ///< that are walked until the allocator does as in the last
+constexpr int most_more_steps = 4;  ///< that are walked until one leaves the allocator as before
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
 
 /// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
@@ -119,23 +120,56 @@ class Steps {
   void set_up() {
     for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
-    for (ir::StorageId s : s_.resident)
-      if (!made_in_first_step(s)) allocate(s);
+    make_resident();
     make_first_bucket();
     make_masters();
     init_flat_parameters();
     if (m_.target.trainer) use_cublas(0);
   }
 
+  /// What a step finds. Where buffers are made anew, that is done before there is a batch.
+  void make_resident() {
+    const bool batch_last = !step_.made_anew.empty();
+    for (ir::StorageId s : s_.resident)
+      if (!made_in_first_step(s) && !(batch_last && p_.storage(s).role == ir::Role::input))
+        make_anew(s);
+    if (!batch_last) return;
+    allocator_.empty_cache();
+    for (ir::StorageId s : s_.resident)
+      if (p_.storage(s).role == ir::Role::input && !made_in_first_step(s)) allocate(s);
+  }
+
+  /// What a buffer is made of beside one of its size goes when it is there: a hole before it.
+  void make_anew(ir::StorageId s) {
+    std::vector<Handle> beside;
+    for (const passes::MadeAnew& made : step_.made_anew)
+      if (p_.storage_of(made.buffer) == s)
+        for (std::int64_t bytes : made.beside) beside.push_back(request(bytes, ir::no_id));
+    allocate(s);
+    for (Handle handle : beside) give_back(handle, ir::no_id);
+  }
+
   void note_reserved() {
     result_.peak_reserved = std::max(result_.peak_reserved, allocator_.peak_reserved());
   }
 
-  /// The last two steps released cached blocks as often, or there is no more to be seen.
-  [[nodiscard]] bool settled() const {
-    const auto& steps = result_.steps;
-    return result_.refused || allocator_.retries() == 0 ||
-           (steps.size() > 1 && steps.back().retries == steps[steps.size() - 2].retries);
+  /// Of each block, by address: whether a segment begins, bytes, stream, pool, whether it is used.
+  using Left = std::vector<std::tuple<bool, std::int64_t, int, bool, bool>>;
+
+  /// A step left the allocator as the one before did, so that the next is the same; or there is no
+  /// more to be seen. (Steps that release as often may leave other blocks, and the next differs.)
+  bool settled() {
+    if (result_.refused || allocator_.retries() == 0) return true;
+    using Block = CachingAllocator::BlockInfo;
+    std::vector<Block> blocks = allocator_.snapshot();
+    std::sort(blocks.begin(), blocks.end(),
+              [](const Block& a, const Block& b) { return a.address < b.address; });
+    Left left;
+    std::int64_t segment = -1;
+    for (const Block& b : blocks)
+      left.emplace_back(std::exchange(segment, b.segment) != b.segment, b.size, b.stream, b.small,
+                        b.used);
+    return std::exchange(left_, left) == left;
   }
 
   void allocate(ir::StorageId s) {
@@ -552,6 +586,7 @@ class Steps {
   const RequestObserver& observer_;
   ir::OpId op_ = ir::no_id;  ///< that runs
   bool limited_;             ///< by the device's memory
+  Left left_;                ///< by the last step
   AllocatorWalk result_;
   std::vector<ir::StorageId> buckets_;
   Handle first_bucket_ = not_allocated;

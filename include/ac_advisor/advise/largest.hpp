@@ -9,9 +9,9 @@
 
 namespace ac_advisor::advise {
 
-/// What `advise --solve` looks for on a device: sequences a rank, tokens a sequence, or the sample
-/// model of most parameters.
-enum class Sought : std::uint8_t { batch, seq, model };
+/// What `advise --solve` looks for on a device: sequences a rank, tokens a sequence, the sample
+/// model of most parameters, or of GRPO tokens of a completion.
+enum class Sought : std::uint8_t { batch, seq, model, completion };
 
 /// One setting with the most of what was sought that fits.
 struct Found {
@@ -33,9 +33,9 @@ struct Largest {
   std::vector<NotPlanned> left_out;
 };
 
-/// The largest --batch or --seq of each combination of `space` (its --batch axis apart). A sequence
-/// is a multiple of 8 tokens (of more where the layout asks for it), and no longer than the model's
-/// positions.
+/// The largest --batch, --seq or --completion of each combination of `space` (its --batch axis
+/// apart). A sequence is a multiple of 8 tokens (of more where the layout asks for it), and no
+/// longer than the model's positions.
 [[nodiscard]] Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& base,
                               const Space& space);
 /// A model's base and what is varied around it.

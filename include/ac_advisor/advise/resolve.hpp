@@ -16,6 +16,8 @@ struct Resolved {
   OptionList derived;  ///< what the preset's framework makes of the model: Liger's chunk
   StepConfig config;   ///< of both
   std::vector<std::string> notes;  ///< a sentence for each that fell back
+  /// The framework's own layers are not planned for this model: transformers' are, in its loop.
+  bool others_layers = false;
 };
 
 /// `resolve_options`, and where the model cannot take a value that its framework's preset chose (a

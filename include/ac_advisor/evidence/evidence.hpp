@@ -40,6 +40,9 @@ struct Evidence {
 /// By data/evidence.json.
 [[nodiscard]] Evidence evidence_of(const model::ModelSpec& spec, const StepConfig& config);
 
+/// Something of the plan that no option names was never compared: it is extrapolated.
+void never_compared(Evidence& evidence, const std::string& what);
+
 /// "composed; --lora × --kernels compiled × … was not compared, each pair was (27, 96, 101 steps):
 /// ± 2 %".
 [[nodiscard]] std::string sentence(const Evidence& evidence);

@@ -93,6 +93,7 @@ struct NllLoss {
 struct TopK {
   std::int32_t k = 0;
   bool in_turn = false;  ///< whatever the scores: the next k of all, so that loads are balanced
+  bool sorted = true;    ///< the largest first
 };
 struct Histc {
   std::int32_t bins = 0;

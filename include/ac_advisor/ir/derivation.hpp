@@ -61,6 +61,11 @@ class Derivation {
   ValueId write_into(OpKind kind, ValueId target, std::initializer_list<ValueId> inputs);
   ValueId make_like(ValueId v) { return make(shape(v), dtype(v)); }
   [[nodiscard]] bool permuted(ValueId v) const { return p_.value(v).permuted; }
+  /// Whether its elements lie in the order of its shape: of one head, (batch, 1, rows, width), they
+  /// do whatever its strides are called.
+  [[nodiscard]] bool in_order(ValueId v) const {
+    return !permuted(v) || (shape(v).rank() == 4 && shape(v)[1] == 1);
+  }
   void set_permuted(ValueId v, bool permuted) { p_.value(v).permuted = permuted; }
   /// A new version of `target`, on its storage: what an op that overwrites it puts out.
   ValueId overwrite(ValueId target);

@@ -12,8 +12,8 @@ namespace ac_advisor::model {
 enum class NormForm : std::uint8_t { written_out, torch, torch_in_fp32 };
 /// How q and k are rotated: as the family's own code in transformers does it, by tables that are
 /// made in each forward; or by a table that the model keeps: pairs as complex numbers in fp32,
-/// half turns, or pairs of fp32 one by one.
-enum class RotationForm : std::uint8_t { of_family, complex, half_turns, pairs };
+/// half turns, the same by a table that stays in fp32, or pairs of fp32 one by one.
+enum class RotationForm : std::uint8_t { of_family, complex, half_turns, wide_half_turns, pairs };
 
 /// What a model's layers are made of, by whose code they are (--transformer-impl): in what they
 /// differ from transformers'.
@@ -27,8 +27,18 @@ struct LayerForms {
   bool qk_norms_first = false;       ///< and attention its norms and projections
   bool early_stop = true;            ///< a checkpoint's recomputation ends with what is needed
   bool counts_from_one = false;      ///< every:K checkpoints the last of each K blocks
+  bool ties_shards = false;          ///< a tied head is tied anew once there are FSDP2's shards
   bool whole_positions = false;      ///< the table is of all positions that the model was made for
+  bool table_of_adapted = false;     ///< with adapters each block has a table of its own
+  bool splits_fused = false;         ///< what transformers projects together, it projects apart
+  bool no_windows = false;           ///< every block attends to all before
+  bool padded_experts = false;  ///< three weights an expert, rows padded for each: TorchTitan's
+  bool caps_hidden = false;     ///< scores are capped op by op, and no logits but hidden states
 
+  /// Cosines beside sines, each for both halves.
+  [[nodiscard]] bool turns_halves() const {
+    return rotation == RotationForm::half_turns || rotation == RotationForm::wide_half_turns;
+  }
   /// Angles are in a table of the model's: no positions, and no masks, are made in a forward.
   [[nodiscard]] bool keeps_table() const { return rotation != RotationForm::of_family; }
 };
@@ -39,6 +49,9 @@ struct LayerForms {
 [[nodiscard]] std::optional<LayerForms> layer_forms(TransformerImpl impl, const ModelSpec& spec);
 /// The same of what is planned; transformers' where it has none, which validate() refuses.
 [[nodiscard]] LayerForms layer_forms(const ModelSpec& spec, const StepConfig& config);
+/// The model as those layers have it, where that is not as its configuration says. Absent: it is.
+[[nodiscard]] std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec,
+                                                         const StepConfig& config);
 
 /// Whether --attn flash is flash-attn's own function (attn_implementation="flash_attention_2"): of
 /// soft-capped scores, for which there is no scaled_dot_product_attention.

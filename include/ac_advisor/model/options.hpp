@@ -40,6 +40,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string given_adapters(const StepConfig& config);
 [[nodiscard]] const char* to_option(Task task);
 [[nodiscard]] const char* to_option(Reference reference);
+[[nodiscard]] const char* to_option(Parked parked);
 [[nodiscard]] const char* to_option(Quantization how);
 [[nodiscard]] const char* to_option(AcScope scope);
 [[nodiscard]] const char* to_option(Kernels kernels);

@@ -133,10 +133,20 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// Tensors of the same shapes, `times` over.
+/// A torch.nn.Linear of an encoder, which adapters name and bitsandbytes quantizes.
+struct EncoderLinear {
+  std::string name;  ///< the end of its path, "self_attn.q_proj"
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = false;
+  bool operator==(const EncoderLinear&) const = default;
+};
+
+/// Tensors of the same shapes and linear layers, `times` over.
 struct TensorGroup {
   std::int64_t times = 1;
   std::vector<std::vector<std::int64_t>> shapes;
+  std::vector<EncoderLinear> linears;
   bool operator==(const TensorGroup&) const = default;
 };
 

@@ -81,8 +81,9 @@ enum class BackwardPrefetch : std::uint8_t { pre, post, none };
 enum class Offload : std::uint8_t { none, activations, parameters, optimizer, gradients };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
 /// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
-/// 2025; accelerate since 1.15, where a tied embedding is with norm and head).
-enum class FsdpUnit : std::uint8_t { block, segment, torchtitan, accelerate };
+/// 2025; accelerate since 1.15, where a tied embedding is with norm and head). verl's are each
+/// block and, where not tied, embedding and head; its root is resharded after forward, too.
+enum class FsdpUnit : std::uint8_t { block, segment, torchtitan, accelerate, verl };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
@@ -140,26 +141,48 @@ enum class TransformerImpl : std::uint8_t {
 
 /// What a step trains for. `sft`: the next token. `dpo`, `orpo`, `simpo`: pairs of a chosen and a
 /// rejected answer. `reward`: a score of each, by a head of one number. `grpo`: completions that
-/// the model wrote itself, in groups whose rewards are compared.
-enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo };
-/// What DPO's and GRPO's reference log-probabilities come from: nothing, a second model, the model
-/// itself with its adapters off, or a pass before training.
+/// the model wrote itself, in groups whose rewards are compared. `kto`: answers, each good or bad,
+/// beside those of other prompts.
+enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto };
+/// What DPO's, KTO's and GRPO's reference log-probabilities come from: nothing, a second model, the
+/// model itself with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
 /// Who writes GRPO's completions: the model itself by transformers' generate, a vLLM engine in the
 /// trainer's own process, or one elsewhere.
 enum class Rollout : std::uint8_t { generate, vllm, served };
+/// What waits in the host's memory while the trainer neither trains nor scores (verl's
+/// optimizer_offload and param_offload).
+enum class Parked : std::uint8_t { none, optimizer, all };
 
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
-  std::int64_t prompt = 0;  ///< tokens of each row that are the prompt's, which no loss scores
+  std::int64_t prompt = 0;      ///< tokens of each row that are the prompt's, which no loss scores
+  std::int64_t completion = 0;  ///< tokens of each row that were written: its others; 0: not said
+  std::int64_t group = 0;       ///< completions of a prompt; 0: not said
+  /// Rows of a micro-batch that is scored without gradients; 0: as many as are trained on.
+  std::int64_t score_batch = 0;
   Rollout rollout = Rollout::generate;
-  double engine_share = 0;  ///< of the device's memory, which a vLLM beside the trainer takes
+  double engine_share = 0;        ///< of the device's memory, which a vLLM beside the trainer takes
+  std::int64_t engine_ranks = 1;  ///< that share its layers: its tensor parallelism
+  std::int64_t engine_sleep = 0;  ///< vLLM's level while it writes nothing; 0: it stays awake
+  Parked parked = Parked::none;
+  bool entropy_loss = false;  ///< the policy's entropy is part of the loss
+  /// No option: the program is the forward that scores completions, without gradients.
+  bool scores = false;
 
   [[nodiscard]] bool supervised() const { return kind == Task::sft; }
   /// Its loss is of the fused LM head's log-probabilities, over a reference's if there is one.
-  [[nodiscard]] bool compares() const { return kind == Task::dpo || kind == Task::grpo; }
-  [[nodiscard]] bool pairs() const { return kind != Task::sft && kind != Task::grpo; }
+  [[nodiscard]] bool compares() const { return against_reference() || kind == Task::grpo; }
+  /// Its loss is not defined without a reference.
+  [[nodiscard]] bool against_reference() const { return kind == Task::dpo || kind == Task::kto; }
+  /// A reference's forwards run within the step.
+  [[nodiscard]] bool runs_reference() const {
+    return against_reference() && reference != Reference::precomputed;
+  }
+  /// Of answers that are given: TRL's preference trainers and the reward model's.
+  [[nodiscard]] bool preference() const { return kind != Task::sft && kind != Task::grpo; }
+  [[nodiscard]] bool pairs() const { return preference() && kind != Task::kto; }
   bool operator==(const TaskChoice&) const = default;
 };
 
@@ -414,11 +437,14 @@ struct StepConfig {
   }
   /// litgpt's step: its layers, adapters and loss, in Lightning Fabric's precision.
   [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
+  /// verl's worker: documents of a row found in their positions, whole logits, its own loss.
+  [[nodiscard]] bool verl() const { return runtime.framework == "verl"; }
   /// The loss is computed by the training loop, or by a pipeline's schedule, of what the model
   /// returns: it is no part of the module that is sharded (TorchTitan 0.2.2, train.py,
   /// forward_backward_step; torchtune 0.6.1, recipes/full_finetune_distributed.py).
   [[nodiscard]] bool loss_outside() const {
-    return layout.pp > 1 || runtime.framework == "torchtitan" || runtime.framework == "torchtune";
+    return layout.pp > 1 || runtime.framework == "torchtitan" || runtime.framework == "torchtune" ||
+           verl();
   }
   /// torch.distributed.pipelining divides gradients by the number of micro-batches, instead of each
   /// micro-batch's loss; TorchTitan 0.2.2 builds its schedules with scale_grads=False.
@@ -433,8 +459,8 @@ struct StepConfig {
 /// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
   config.run.batch = config.rows();
-  // TRL's trainers of pairs: disable_dropout, of nn.Dropout modules
-  if (config.task.pairs()) config.adapters.dropout = 0;
+  // TRL's trainers of preferences: disable_dropout, of nn.Dropout modules
+  if (config.task.preference()) config.adapters.dropout = 0;
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;

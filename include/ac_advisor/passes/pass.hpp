@@ -31,6 +31,8 @@ struct Pass {
 
 /// All passes. Those of one stage run in this order; stages run in theirs.
 [[nodiscard]] std::span<const Pass* const> passes();
+/// Whether it is about a backward or an optimizer: no part of a program that scores alone.
+[[nodiscard]] bool follows_forward(const Pass& pass);
 
 /// What the program refers to: storages that an op makes, reads or that are resident.
 struct ProgramSize {

@@ -24,11 +24,12 @@ struct Parameter {
   std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
   bool partial = false;              ///< tensor parallelism: its gradient is of this rank's tokens
-  bool summed = false;        ///< tensor parallelism: its gradient is of all columns, a sum to be
-  bool trained = true;        ///< has a gradient and is optimized
-  bool stepped = true;        ///< else its optimizer has it not, and its gradient stays
-  bool expert = false;        ///< of an expert that not every data-parallel rank has
-  std::size_t optimized = 0;  ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
+  bool summed = false;  ///< tensor parallelism: its gradient is of all columns, a sum to be
+  bool trained = true;  ///< has a gradient and is optimized
+  bool stepped = true;  ///< else its optimizer has it not, and its gradient stays
+  bool expert = false;  ///< of an expert that not every data-parallel rank has
+  ir::ValueId tied = ir::no_id;    ///< fsdp2: the parameter whose shard it has, of another unit
+  std::size_t optimized = 0;       ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;  ///< what exists between steps: the value, or this rank's shard
   // fsdp2, over micro-batches:
   ir::ValueId gathering = ir::no_id;     ///< what its unit is gathered into, until it is copied out
@@ -77,7 +78,9 @@ struct BlockValues {
   ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
   ir::ValueId router_bias = ir::no_id;  ///< and of the experts: [experts, width]
   ir::ValueId experts_gate_up_bias = ir::no_id, experts_down_bias = ir::no_id;
-  ir::ValueId score_correction = ir::no_id;
+  /// Of TorchTitan's experts, which have gate and up apart: [experts, width, hidden].
+  ir::ValueId experts_gate = ir::no_id, experts_up = ir::no_id;
+  ir::ValueId score_correction = ir::no_id, tokens_per_expert = ir::no_id;  ///< [experts]
   LowRankValues router_adapter, gate_up_adapter, down_adapter;
   LinearValues shared_gate;        ///< [1, hidden]; gate, up and down are the shared expert's
   ir::ValueId angles = ir::no_id;  ///< [positions, rotated]: sines and cosines (gptj)
@@ -120,6 +123,13 @@ struct TowerValues {
   ir::ValueId last_norm = ir::no_id, last_norm_bias = ir::no_id;
   std::vector<TowerLayerValues> layers;
   LinearValues first, second;  ///< the projector's
+};
+
+/// A buffer that is made before the step while the one that it replaces is there, and what it is
+/// made of: bytes, in the order in which they are asked for, all given back when it is there.
+struct MadeAnew {
+  ir::ValueId buffer = ir::no_id;
+  std::vector<std::int64_t> beside;
 };
 
 /// What exists before the step, by name. Made by the pass `declare`.
@@ -220,6 +230,7 @@ struct StepProgram {
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels
   std::vector<ir::ValueId> buffers;    ///< rotary frequencies
+  std::vector<MadeAnew> made_anew;     ///< of `buffers`
   std::vector<ir::ValueId> resident;   ///< alive before, through and after the step
   std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
   std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch (of each stage) written

@@ -169,6 +169,22 @@ struct Fit {
   [[nodiscard]] std::int64_t limit() const { return usable - beside(); }  ///< of the allocator
 };
 
+/// Of a step of several phases, one: what is on the device while it runs. Bytes.
+struct TaskPhase {
+  std::string name;      ///< "rollout", "old_log_prob", "ref_log_prob", "update", "update_weights"
+  bool planned = false;  ///< op by op; else by arithmetic of what is there: an estimate
+  std::int64_t allocated = 0, reserved = 0;           ///< by the trainer's process, at its peak
+  std::int64_t parameters = 0, optimizer_states = 0;  ///< of those, all through the phase
+  std::int64_t engine = 0;                            ///< of an inference engine, awake or asleep
+  std::int64_t device = 0;                            ///< all of it, and what CUDA and NCCL take
+  std::string largest;                                ///< tensor at its peak; empty: not looked at
+
+  /// Without what is cached: what the device has to have, its margin included.
+  [[nodiscard]] std::int64_t required(const Fit& fit) const {
+    return allocated + fit.context + fit.communication + fit.margin + engine;
+  }
+};
+
 /// "fits", "fits_by_releasing", "does_not_fit"
 [[nodiscard]] const char* to_string(const Fit& fit);
 
@@ -269,6 +285,7 @@ struct Profile {
   Counts kernels;
   Time time;
   Fit fit;
+  std::vector<TaskPhase> task_phases;          ///< in their order; empty: the step is but one
   std::optional<evidence::Evidence> evidence;  ///< none of what was measured
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run

@@ -56,7 +56,7 @@ struct AllocatorWalk {
 /// (c10d/reducer.cpp, v2.11: rebuild_buckets), while the old ones wait in the process group for its
 /// next collective (ProcessGroupNCCL.cpp: shelvesToUnstash_). `model.blocks` is not read. For a
 /// device without a caching allocator (cpu): the allocated peak, and no blocks. With a limit there
-/// are more steps, until two release cached blocks as often.
+/// are more steps, until one leaves the allocator's blocks as the one before did.
 [[nodiscard]] AllocatorWalk walk_allocator(const passes::StepProgram& step,
                                            const passes::Schedule& schedule,
                                            const MemoryModel& model, std::int64_t cublas_handles,

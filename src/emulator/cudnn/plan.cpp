@@ -1,5 +1,6 @@
 #include "emulator/cudnn/plan.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace emulator::cudnn {
@@ -22,15 +23,37 @@ std::vector<std::string> values(const std::string& json, const std::string& key)
   return found;
 }
 
-/// Whether queries have more heads than keys: the graph's stored 4-d operands (batch, heads, rows,
-/// columns; statistics and scalars have one column) then differ in their second dimension.
-bool grouped_queries(const std::string& json) {
-  std::set<std::string> heads;
-  for (const std::string& dim : values(json, "dim")) {
+struct Operand {
+  std::string heads, matrix;  ///< of "batch,heads,rows,columns": the second, and the last two
+  bool made_inside = false;   ///< a virtual tensor, such as the scores
+};
+
+/// The graph's 4-d tensors of more than one column: statistics and scalars have one.
+std::vector<Operand> matrices(const std::string& json) {
+  const std::vector<std::string> dims = values(json, "dim"), inside = values(json, "isVirtual");
+  std::vector<Operand> found;
+  for (std::size_t i = 0; i < dims.size() && i < inside.size(); ++i) {
+    const std::string& dim = dims[i];
     const auto a = dim.find(','), b = dim.find(',', a + 1), c = dim.find(',', b + 1);
     if (c == std::string::npos || dim.find(',', c + 1) != std::string::npos) continue;
     if (dim.substr(c + 1) == "1") continue;
-    heads.insert(dim.substr(a + 1, b - a - 1));
+    found.push_back({dim.substr(a + 1, b - a - 1), dim.substr(b + 1), inside[i] == "true"});
+  }
+  return found;
+}
+
+/// Whether queries have more heads than keys: the stored operands then differ in their heads. A
+/// mask has the scores' rows and columns, and often one head for all: it is no operand in this
+/// sense.
+bool grouped_queries(const std::string& json) {
+  const std::vector<Operand> all = matrices(json);
+  std::set<std::string> heads;
+  for (const Operand& operand : all) {
+    const bool is_mask =
+        operand.heads == "1" && std::any_of(all.begin(), all.end(), [&](const Operand& other) {
+          return other.made_inside && other.heads != "1" && other.matrix == operand.matrix;
+        });
+    if (!operand.made_inside && !is_mask) heads.insert(operand.heads);
   }
   return heads.size() > 1;
 }

@@ -163,6 +163,16 @@ bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePa
   });
 }
 
+bool adapts(const model::ModelSpec& spec, const StepConfig& config,
+            const model::EncoderLinear& layer) {
+  if (!adapts_layers(config)) return false;
+  const std::string_view targets = targets_of(spec, config);
+  if (targets == all_linear) return true;
+  const auto list = split(targets);
+  return std::any_of(list.begin(), list.end(),
+                     [&](std::string_view target) { return ends_in(layer.name, target); });
+}
+
 ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& config) {
   if (!converts(spec, config)) return {};
   const std::string_view targets = targets_of(spec, config);

@@ -33,6 +33,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 /// is a target or ends in "." and a target).
 [[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
                           ir::ModulePath layer);
+/// The same of a layer of an encoder of images, by the end of its path.
+[[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
+                          const model::EncoderLinear& layer);
 /// Inputs and outputs of the layers of a block that get adapters.
 [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
     const model::ModelSpec& spec, const StepConfig& config, std::int16_t block);

@@ -79,8 +79,11 @@ class Offloader {
   /// passed by name (rotary tables, masks) its closure holds.
   [[nodiscard]] bool enters_region(const Op& op, ValueId v) const {
     const OpId producer = p_.value(p_.root(v)).producer;
-    return p_.value(p_.root(v)).requires_grad && made_before_backward(v) && producer != no_id &&
-           old_[static_cast<std::size_t>(producer - first_)].region != op.region;
+    if (!made_before_backward(v) || producer == no_id) return false;
+    const Op& maker = old_[static_cast<std::size_t>(producer - first_)];
+    const bool hidden = p_.value(p_.root(v)).requires_grad ||
+                        (of_torchtune_ && maker.module.leaf == ir::Module::embed);
+    return hidden && maker.region != op.region;
   }
 
   /// By forward op: what its node in backward reads of what was there before.
@@ -137,7 +140,8 @@ class Offloader {
     for (ValueId v : saved) pack(static_cast<OpId>(i), v);  // inputs before an op computes
     push(op);
     for (ValueId v : made) pack(static_cast<OpId>(i), v);
-    if (op.kind == OpKind::sdpa) last_id_ += 2;  // its generator's seed and offset
+    // its generator's seed and offset; a checkpoint has hooks of its own
+    if (op.kind == OpKind::sdpa && (op.region == no_id || !of_torchtune_)) last_id_ += 2;
   }
 
   /// As the op's inputs are, but mm and mul save the second one first (tools/autograd's order of
@@ -358,11 +362,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 using model::ModelSpec;
 
 constexpr Exclusion exclusions_of_offload[] = {
-    {"--offload parameters, --shard other than fsdp2, hsdp:N or zero3",
-     "it is FSDP2's CPUOffloadPolicy, or DeepSpeed's offload_param, of shards",
-     "use --shard fsdp2, hsdp:N or zero3",
+    {"--offload parameters, --shard other than fsdp1, fsdp2, hsdp:N or zero3",
+     "it is FSDP's CPU offloading, or DeepSpeed's offload_param, of shards",
+     "use --shard fsdp2, hsdp:N, fsdp1 or zero3",
      [](const ModelSpec&, const StepConfig& c) {
-       return on_host(c) && !c.layout.gathers() && !c.layout.zero3();
+       return on_host(c) && !c.layout.fsdp() && !c.layout.zero3();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--offload parameters --shard " + shard_option(c);

@@ -10,6 +10,7 @@
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "around_compiled.hpp"
 #include "passes/map_inputs.hpp"
 
 namespace ac_advisor::passes {
@@ -27,6 +28,7 @@ struct Region {
   OpId stop = -1;                ///< recompute runs ops before this one; -1: nothing is saved
   std::int32_t last_group = -1;  ///< last autograd node that unpacks a saved tensor
   bool recomputed = false;
+  bool compiled = false;  ///< of launches that torch.compile made, with an autograd node of theirs
   std::vector<ValueId> frame;  ///< of a reentrant one's backward: what lives until its end
 };
 
@@ -80,7 +82,9 @@ class Checkpointer {
       push(op);
       const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
       if (group_ends && reentrant_) hold_saved(i);
-      if (group_ends && op.group == region.last_group) release(region, op);
+      // A compiled node's arguments, its block's input among them, go as its launches have read
+      // them.
+      if (group_ends && op.group == region.last_group && !region.compiled) release(region, op);
     }
   }
 
@@ -114,6 +118,7 @@ class Checkpointer {
       Region& region = regions_[static_cast<std::size_t>(op.region)];
       if (op.phase < Phase::backward) {
         region.ops.push_back(id);
+        region.compiled = op.kind == OpKind::compiled_unit;
         if (op.kept)
           for (OpId i = id - made_of(id); i < id; ++i) inside_kept_.push_back(i);
         continue;
@@ -366,7 +371,7 @@ class Checkpointer {
       push(op);
       const ValueId made = out.empty() ? no_id : twins[in.size()];
       twins.resize(in.size());
-      follow_detached(op, twins, made);
+      if (!region.compiled) follow_detached(op, twins, made);
     }
     hold_locals(region);
   }
@@ -468,7 +473,8 @@ class Checkpointer {
 };
 
 bool applies(const StepConfig& config) {
-  return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
+  return config.memory.ac != AcMode::none &&
+         (config.memory.kernels != Kernels::compiled || checkpoints_compiled_blocks(config));
 }
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {

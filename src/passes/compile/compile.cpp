@@ -8,6 +8,7 @@
 
 #include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/checkpointing/around_compiled.hpp"
 #include "passes/shared_results.hpp"
 #include "unit.hpp"
 #include "unit_key.hpp"
@@ -24,18 +25,21 @@ using ir::ValueId;
 /// Compiled blocks that are kept for other configurations.
 constexpr std::size_t most_units = 256;
 
-/// One block of the forward program, ops [first, end), and what it returns.
+/// One block of the forward program, ops [first, end), and what it returns. `region`: of the
+/// checkpoint around what it is compiled to; no_id: none, or it is inside.
 struct Block {
   OpId first = no_id, end = no_id;
   ValueId output = no_id;
+  std::int32_t region = no_id;
 };
 
 /// Emits a forward graph's launches, and the autograd node whose backward is the program's compiled
 /// graph `backward`. The first results are the program's values `outputs`; what else the graph
 /// returns is saved, and joins the node's `inputs`.
 void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t backward,
-                std::vector<ValueId> inputs, std::span<const ValueId> outputs,
-                ir::ModulePath unit) {
+                std::vector<ValueId> inputs, std::span<const ValueId> outputs, ir::ModulePath unit,
+                std::int32_t region) {
+  const auto first = static_cast<OpId>(p.ops.size());
   std::vector<ValueId> values = inputs;
   const auto output_of = [&](std::int32_t number) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -69,6 +73,7 @@ void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t bac
     inputs.push_back(v);
   p.emit(OpKind::compiled_unit, ir::Phase::forward, unit, inputs, outputs.first(1),
          ir::CompiledUnit{backward});
+  for (auto id = first; id < static_cast<OpId>(p.ops.size()); ++id) p.op(id).region = region;
 }
 
 /// Of the block of that number, or of a model as one graph: -1.
@@ -135,12 +140,16 @@ class BlockCompiler {
       current = op.module.block;
       blocks.back().end = id + 1;
       if (op.kind != OpKind::hold) blocks.back().output = p_.output(op, 0);
+      if (checkpoints_compiled_blocks(config_))
+        blocks.back().region = std::max(blocks.back().region, op.region);
     }
     return blocks;
   }
 
+  /// Whether a checkpoint is a part of what is compiled.
   [[nodiscard]] bool checkpointed(const Block& block) const {
-    return std::any_of(p_.ops.begin() + block.first, p_.ops.begin() + block.end,
+    return !checkpoints_compiled_blocks(config_) &&
+           std::any_of(p_.ops.begin() + block.first, p_.ops.begin() + block.end,
                        [](const Op& op) { return op.region >= 0; });
   }
 
@@ -207,7 +216,7 @@ class BlockCompiler {
 
   void write(const Block& block, const Written& written, std::int16_t index) {
     write_unit(p_, units_[written.unit].forward, backwards_[written.unit], written.inputs,
-               {&block.output, 1}, {index, ir::Module::block});
+               {&block.output, 1}, {index, ir::Module::block}, block.region);
   }
 
   StepProgram& s_;
@@ -240,7 +249,7 @@ void compile_model(StepProgram& step, const model::ModelSpec& spec, const StepCo
                             config.runtime.cuda_graph != CudaGraph::off, compile::Runner::inductor);
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
-  write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});
+  write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root}, no_id);
   step.chains.clear();
 }
 

@@ -23,8 +23,9 @@ constexpr const char* with_hf = "use --transformer-impl hf: transformers' layers
 
 constexpr Exclusion of_layers[] = {
     {"--transformer-impl torchtitan or torchtune, a model that it has not",
-     "TorchTitan's llama3 and qwen3 (untied, without biases or windows) and torchtune's llama, "
-     "mistral and qwen2 are planned",
+     "TorchTitan's llama3 (untied) and qwen3 (dense, or with experts in every block), without "
+     "biases or windows, and torchtune's llama, mistral, qwen2, phi3 and gemma2 are planned; "
+     "torchtune 0.6.1 has no qwen3",
      with_hf,
      [](const ModelSpec& m, const StepConfig& c) {
        return own(c) && !model::layer_forms(c.run.transformer_impl, m);
@@ -58,6 +59,16 @@ constexpr Exclusion of_layers[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, std::string(" --attn ") + to_option(c.run.attention));
      }},
+    {"--transformer-impl torchtune for gemma2, --attn other than auto",
+     "its attention is written out, scores and masks, and calls no kernel of attention",
+     "use --attn auto, or --transformer-impl hf",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return own(c) && model::layer_forms(m, c).caps_hidden &&
+              c.run.attention != Attention::automatic;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, std::string(" --attn ") + to_option(c.run.attention));
+     }},
     {"--transformer-impl torchtitan or torchtune, a packed row, images, --dropout P or "
      "--compute-dtype fp32",
      "its layers' masks, encoders, dropout and attention in fp32 are not planned", with_hf,
@@ -70,6 +81,14 @@ constexpr Exclusion of_layers[] = {
                       : c.run.images > 0    ? " --images " + std::to_string(c.run.images)
                       : c.run.dropout > 0.0 ? " --dropout " + std::to_string(c.run.dropout)
                                             : " --compute-dtype fp32");
+     }},
+    {"--transformer-impl torchtitan --autocast, a mixture of experts",
+     "its experts then cast rows and weights for each product, which is not planned", with_hf,
+     [](const ModelSpec& m, const StepConfig& c) {
+       return of_titan(c) && c.precision.autocast && model::layer_forms(m, c).padded_experts;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with(c, std::string(" --autocast ") + autocast_option(c) + " for " + m.family);
      }},
     {"--transformer-impl torchtitan or torchtune, --position-ids",
      "positions that a batch gives are planned of transformers' tables alone", with_hf,

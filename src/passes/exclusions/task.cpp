@@ -9,8 +9,9 @@ namespace {
 
 using model::ModelSpec;
 
-bool pairs(const StepConfig& c) { return c.task.pairs(); }
+bool preference(const StepConfig& c) { return c.task.preference(); }
 bool other(const StepConfig& c) { return !c.task.supervised(); }
+bool of_trl(const StepConfig& c) { return other(c) && !c.verl(); }
 std::string task(const StepConfig& c) { return std::string("--task ") + to_option(c.task.kind); }
 std::string with(const StepConfig& c, const std::string& option) { return task(c) + " " + option; }
 
@@ -24,13 +25,18 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task kto, --shard fsdp1, fsdp2, hsdp:N or zero3",
+     "its four forwards of what is sharded are not planned yet", "use --shard zero2 or ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.kind == Task::kto && (c.layout.fsdp() || c.layout.zero3());
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task dpo or --ref model, --shard fsdp1",
      "a sharded reference, and a second forward of what is sharded, are not planned yet",
      "use --ref precomputed, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
-       const Reference r = c.task.reference;
-       const bool second = c.task.kind == Task::dpo && r != Reference::precomputed;
-       return (second || r == Reference::model) && c.layout.shard == Sharding::fsdp1;
+       const bool second = c.task.runs_reference() || c.task.reference == Reference::model;
+       return second && c.layout.shard == Sharding::fsdp1 && !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task grpo --ref model --shard fsdp2 or hsdp:N",
@@ -39,14 +45,15 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "use --ref none, or --shard zero3",
      [](const ModelSpec&, const StepConfig& c) {
        return c.task.kind == Task::grpo && c.task.reference == Reference::model &&
-              c.layout.gathers();
+              c.layout.gathers() && !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      "what writing a token gathers of shards is not planned yet",
      "use --rollout vllm:SHARE or served",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::grpo && c.task.rollout == Rollout::generate && c.layout.fsdp();
+       return c.task.kind == Task::grpo && c.task.rollout == Rollout::generate && c.layout.fsdp() &&
+              !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--rollout generate --shard " + shard_option(c));
@@ -60,7 +67,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
      in_parts},
     {"--task other than sft --packing DOCS",
      "TRL 1.16 pads such rows: its padding_free is switched off, or is none", "leave --packing out",
-     [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.packing > 0; },
+     [](const ModelSpec&, const StepConfig& c) { return of_trl(c) && c.run.packing > 0; },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--packing " + std::to_string(c.run.packing));
      }},
@@ -81,14 +88,14 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.name; }},
     {"--task other than sft, a mixture of experts",
      "TRL adds the routers' auxiliary loss, which is not planned", "use --task sft",
-     [](const ModelSpec& m, const StepConfig& c) { return other(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) { return of_trl(c) && m.moe.has_value(); },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
-    {"--task of pairs, a model with dropout, or --dropout P",
+    {"--task of preferences, a model with dropout, or --dropout P",
      "TRL switches dropout modules off and leaves what is a function on: not planned yet",
      "use --task sft",
      [](const ModelSpec& m, const StepConfig& c) {
-       return pairs(c) && (c.run.dropout > 0 || m.attention_dropout > 0 || m.residual_dropout > 0 ||
-                           m.embedding_dropout > 0);
+       return preference(c) && (c.run.dropout > 0 || m.attention_dropout > 0 ||
+                                m.residual_dropout > 0 || m.embedding_dropout > 0);
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return c.run.dropout > 0 ? with(c, "--dropout") : task(c) + " for " + m.family;
@@ -99,14 +106,14 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return other(c) && c.adapters.of_another_method();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--adapter"); }},
-    {"--task of pairs --dora --lora-dropout P",
+    {"--task of preferences --dora --lora-dropout P",
      "TRL sets the dropout to 0, and DoRA then keeps what it would not without: not planned yet",
      "leave --lora-dropout out",
      [](const ModelSpec&, const StepConfig& c) {
-       return pairs(c) && c.adapters.dora && c.adapters.dropout > 0;
+       return preference(c) && c.adapters.dora && c.adapters.dropout > 0;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--dora --lora-dropout"); }},
-    {"--task dpo or grpo --ref model --quantize HOW",
+    {"--task dpo, kto or grpo --ref model --quantize HOW",
      "the reference of a quantized base is that base with its adapters off: a second one is not "
      "planned",
      "use --ref adapter",
@@ -137,7 +144,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
     {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
      "such a step is not planned yet", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
-       return other(c) &&
+       return other(c) && !c.task.scores &&
               (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||
                (c.memory.offload != Offload::none && c.memory.offload != Offload::activations));
      },
@@ -153,6 +160,31 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return other(c) && c.runtime.kind == Runtime::ac_trainer;
      },
      [](const ModelSpec&, const StepConfig& c) { return task(c); }},
+    {"--framework verl --task other than grpo",
+     "its other workers, a critic's, a reward model's and supervised tuning's, are not planned yet",
+     "use --task grpo, or --framework trl",
+     [](const ModelSpec&, const StepConfig& c) { return c.verl() && c.task.kind != Task::grpo; },
+     [](const ModelSpec&, const StepConfig& c) { return "--framework verl " + task(c); }},
+    {"--framework verl, --shard other than fsdp1, fsdp2 and hsdp:N",
+     "its worker shards by FSDP, of either version", "use --shard fsdp1 or fsdp2 and --world N",
+     [](const ModelSpec&, const StepConfig& c) { return c.verl() && !c.layout.fsdp(); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--framework verl --shard " + shard_option(c);
+     }},
+    {"--framework verl --rollout generate", "its completions are an engine's",
+     "use --rollout vllm:SHARE or served",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.verl() && c.task.rollout == Rollout::generate;
+     }},
+    {"--framework verl, --attn other than flash",
+     "its rows have no padding, and their documents are what flash_attn_varlen_func is told of",
+     "use --attn flash",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.verl() && c.run.attention != Attention::flash;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--framework verl --attn ") + to_option(c.run.attention);
+     }},
     {"--prompt N --seq S, N not below S", "no token would be scored", "give a --prompt below --seq",
      [](const ModelSpec&, const StepConfig& c) {
        return c.task.prompt > 0 && c.task.prompt >= c.run.seq;

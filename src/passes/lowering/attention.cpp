@@ -152,10 +152,12 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
   return both;
 }
 
-/// In fp32 neither flash nor cuDNN's attention runs (aten/src/ATen/native/transformers/cuda/
-/// sdp_utils.cpp, v2.11, check_tensor_dtype).
-bool Lowering::widest_kernels_only(V q) const {
-  return dtype(q) == DType::f32 && pytorch_on_gpu(config_) && !config_.runtime.under_dispatch_mode;
+/// In fp32, and of heads wider than 256, neither flash nor cuDNN's attention runs (aten/src/ATen/
+/// native/transformers/cuda/sdp_utils.cpp, v2.11, check_tensor_dtype, check_head_dim_size_flash,
+/// check_cudnn_tensor_shapes).
+bool Lowering::neither_flash_nor_cudnn(V q) const {
+  return (dtype(q) == DType::f32 || shape(q).back() > widest_flash_head) &&
+         pytorch_on_gpu(config_) && !config_.runtime.under_dispatch_mode;
 }
 
 /// Of heads whose elements are no multiple of 8: cuDNN's attention takes none
@@ -180,9 +182,9 @@ ir::ValueId Lowering::padded_heads(V x) {
 /// (check_head_dim_size_mem_efficient): what else cannot run is done by plain products.
 bool Lowering::attends_by_products(V q, V k, V mask) const {
   const bool shared = shape(k)[1] != shape(q)[1];
-  const bool efficient_alone = widest_kernels_only(q) || mask != ir::no_id;
+  const bool efficient_alone = neither_flash_nor_cudnn(q) || mask != ir::no_id;
   const bool odd = pads_heads(q) && shape(q).back() * size_of(dtype(q)) % 16 != 0;
-  return config_.run.attention == Attention::math || (shared && widest_kernels_only(q)) ||
+  return config_.run.attention == Attention::math || (shared && neither_flash_nor_cudnn(q)) ||
          (odd && efficient_alone);
 }
 
@@ -198,11 +200,15 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   }
   V mask = ir::no_id;
   const bool windowed = masks_window(window);
-  if (spec_.always_masked || windowed || full_mask_ != ir::no_id) {
-    if (!spec_.always_masked) {
-      k = repeated_heads(k);
-      v = repeated_heads(v);
-    }
+  const bool masked = spec_.always_masked || windowed || full_mask_ != ir::no_id;
+  // use_gqa_in_sdpa: where no fused kernel takes keys that queries share
+  const bool of_transformers = config_.run.transformer_impl == TransformerImpl::hf;
+  const bool alone = masked || (of_transformers && shape(k).back() > widest_flash_head);
+  if (alone && !spec_.always_masked) {
+    k = repeated_heads(k);
+    v = repeated_heads(v);
+  }
+  if (masked) {
     mask = additive_mask(windowed ? window_mask_ : full_mask_, dtype(q),
                          {config_.run.batch, 1, config_.run.seq, shape(k)[2]});
     leaf_ = Module::attention_core;
@@ -216,10 +222,10 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
-/// transformers v5.23, modeling_flash_attention_utils.py, _is_packed_sequence, then
-/// prepare_fa_kwargs_from_position_ids: where the documents of a row begin, (documents + 1).
-ir::ValueId Lowering::inferred_starts() {
-  const std::int64_t tokens = config_.run.seq, documents = config_.run.packing;
+/// transformers v5.23, modeling_flash_attention_utils.py, _is_packed_sequence: whether a row's
+/// positions begin anew.
+void Lowering::asks_for_documents() {
+  const std::int64_t tokens = config_.run.seq;
   const auto number = [&](OpKind kind, DType type, V x) { return make_int(kind, {}, type, {x}); };
   const V counted = make_int(OpKind::arange, {tokens}, DType::i64, {});
   const V increasing = make_int(OpKind::add, {1, tokens}, DType::i64,
@@ -230,6 +236,12 @@ ir::ValueId Lowering::inferred_starts() {
   const V packed = number(OpKind::cast, DType::u8, number(OpKind::sum, DType::i64, distance));
   emit(OpKind::host_read, {packed}, {});
   hold({increasing});
+}
+
+/// prepare_fa_kwargs_from_position_ids: where the documents of a row begin, (documents + 1).
+ir::ValueId Lowering::inferred_starts() {
+  const std::int64_t tokens = config_.run.seq, documents = config_.run.packing;
+  const auto number = [&](OpKind kind, DType type, V x) { return make_int(kind, {}, type, {x}); };
   const V first = number(OpKind::amax, DType::i64, positions_);
   const V begins = make_int(OpKind::compare, {tokens}, DType::u8, {positions_, first},
                             ir::Compare{0.0, ir::Comparison::equal});
@@ -255,9 +267,14 @@ ir::ValueId Lowering::inferred_starts() {
 }
 
 /// transformers v5.23, modeling_flash_attention_utils.py, _flash_attention_forward: a row of tokens
-/// by flash_attn_varlen_func, q, k and v cast as they are given where q is wider.
+/// by flash_attn_varlen_func, q, k and v cast as they are given where q is wider. Where nothing but
+/// positions tells documents, a row of one is given to flash_attn_func.
 ir::ValueId Lowering::flash_varlen(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
+  if (infers_documents(config_)) {
+    asks_for_documents();
+    if (config_.run.packing == 1) return flash_of_package(q, k, v, window);
+  }
   q = autocast(q), k = autocast(k), v = autocast(v);
   V starts_q = m_.cu_seqlens_q, starts_k = m_.cu_seqlens_k;
   if (infers_documents(config_)) starts_q = starts_k = inferred_starts();
@@ -295,7 +312,7 @@ ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   const Attention asked = config_.run.attention;
   const bool masked = mask != ir::no_id;
   // flash attention takes no mask
-  const bool efficient = asked == Attention::efficient || widest_kernels_only(q) ||
+  const bool efficient = asked == Attention::efficient || neither_flash_nor_cudnn(q) ||
                          (asked == Attention::flash && masked);
   const std::int64_t elements = shape(v).back();
   const bool pads = !efficient && pads_heads(q);
@@ -637,7 +654,8 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   }
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
-  const V core = eager_attention_
+  const V core = forms_.caps_hidden ? capped_core(q, k, v, window > 0)
+                 : eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
                  : is_varlen()     ? flash_varlen(q, k, v, window)
                  : is_of_package() ? flash_of_package(q, k, v, window)

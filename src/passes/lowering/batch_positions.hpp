@@ -10,9 +10,10 @@ namespace ac_advisor::passes {
 [[nodiscard]] bool takes_rotary_positions(const model::ModelSpec& m);
 
 /// NeMo AutoModel's batches do not say where documents begin (0.5.0, datasets/utils.py,
-/// default_collater): each block's flash attention looks in their positions.
+/// default_collater), neither do verl's (v0.9.1, workers/engine/fsdp/transformer_impl.py,
+/// prepare_model_inputs): each block's flash attention looks in their positions.
 [[nodiscard]] inline bool infers_documents(const StepConfig& c) {
-  return c.run.packing > 0 && c.runtime.framework == "automodel" &&
+  return c.run.packing > 0 && (c.runtime.framework == "automodel" || c.verl()) &&
          c.run.attention == Attention::flash;
 }
 

@@ -7,6 +7,7 @@
 #include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
+#include "passes/adapters/quantized_weight.hpp"
 #include "passes/adapters/targets.hpp"
 #include "passes/lowering/batch_positions.hpp"
 #include "passes/pipeline/micro_batch.hpp"
@@ -41,35 +42,21 @@ ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
   return v;
 }
 
-/// bitsandbytes v0.50, functional.quantize_4bit: blocks of 64 weights, two a byte, with an fp32
-/// scale each and a code book of 16; nested: the scales in bytes, their fp32 scales of blocks of
-/// 256 and an fp32 offset. int8: bytes, and an fp32 scale a row. Under fsdp2 the weights are stored
-/// in the dtype of all else (bnb_4bit_quant_storage), a column of elements of four weights each;
-/// the rest belongs to no parameter, and every rank has it whole.
+/// Of what bitsandbytes keeps, FSDP2 knows the weight alone: the rest belongs to no parameter, and
+/// every rank has it whole.
 void Lowering::quantized(Linear& l, Module leaf) {
-  constexpr std::int64_t block = 64, nested_block = 256, code_book = 16;
-  if (config_.adapters.quantize == Quantization::int8) {
-    l.weight = frozen({l.out, l.in}, DType::u8, leaf);
-    l.scales = frozen({l.out}, DType::f32, leaf);
-    return;
-  }
-  const std::int64_t weights = l.in * l.out, blocks = (weights + block - 1) / block;
+  const QuantizedWeight kept = quantized_weight(config_, l.in, l.out);
   const bool sharded = config_.layout.gathers();
-  const auto state = [&](const Shape& shape, DType dtype) {
-    if (!sharded) return frozen(shape, dtype, leaf);
-    s_.buffers.push_back(p_.make(shape, dtype, Role::parameter, at(leaf), false));
+  const auto state = [&](const QuantizedWeight::Stored& stored) {
+    if (!sharded) return frozen(stored.shape, stored.dtype, leaf);
+    s_.buffers.push_back(p_.make(stored.shape, stored.dtype, Role::parameter, at(leaf), false));
     return s_.buffers.back();
   };
-  l.weight = sharded ? frozen({(weights + 3) / 4, 1}, config_.precision.param_dtype, leaf)
-                     : frozen({(weights + 1) / 2}, DType::u8, leaf);
-  l.code_book = state({code_book}, DType::f32);
-  if (config_.adapters.quantize == Quantization::nf4) {
-    l.scales = state({blocks}, DType::f32);
-    return;
-  }
-  l.scales = state({blocks}, DType::u8);
-  l.nested = state({(blocks + nested_block - 1) / nested_block}, DType::f32);
-  l.offset = state({}, DType::f32);
+  l.weight = frozen(kept.weight.shape, kept.weight.dtype, leaf);
+  if (kept.code_book) l.code_book = state(*kept.code_book);
+  l.scales = state(kept.scales);
+  if (kept.nested) l.nested = state(*kept.nested);
+  if (kept.offset) l.offset = state(*kept.offset);
 }
 
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
@@ -191,7 +178,9 @@ void Lowering::declare_block(std::int16_t index) {
   if (norms == model::NormOrder::after_each) first_norm();
   if (norms == model::NormOrder::in_turn) second_norm();
   const auto i = static_cast<std::size_t>(index);
-  if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
+  if (forms_.padded_experts) {
+    declare_padded_experts(b);
+  } else if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
     const ExpertTargets adapted = adapted_experts(spec_, config_);
     const auto router = [&] {
@@ -280,6 +269,7 @@ void Lowering::declare_row() {
     return y;
   };
   m_.position_ids = given(config_.run.seq, DType::i64);
+  if (config_.verl()) return;
   if (infers_documents(config_)) {
     for (int padded = 0; padded < 2; ++padded) given(config_.run.packing, DType::i64);
     given(config_.run.seq, DType::u8);
@@ -323,8 +313,11 @@ void Lowering::declare() {
   // Of each stage's model, one pair a kind of layer.
   const std::int64_t tables =
       spec_.makes_angles() && !forms_.keeps_table() ? spec_.rotary_tables : 0;
-  if (forms_.keeps_table())
-    for (std::size_t stage = 0; stage < s_.stages.size(); ++stage) declare_table();
+  if (forms_.keeps_table()) {
+    const bool each = forms_.table_of_adapted && config_.adapters.used();
+    const std::size_t own_tables = each ? static_cast<std::size_t>(spec_.layers) : s_.stages.size();
+    for (std::size_t i = 0; i < own_tables; ++i) declare_table();
+  }
   for (std::size_t stage = 0; stage < s_.stages.size(); ++stage)
     for (std::int64_t i = 0; i < tables; ++i) {
       const V frequencies = declare_frequencies();
@@ -352,10 +345,16 @@ void Lowering::declare_head(std::int64_t words) {
       m_.lm_head = trained({1, spec_.hidden}, config_.adapters.dtype, Module::lm_head);
     return;
   }
-  // A pipeline's last stage has a copy of a tied embedding.
-  if (spec_.tied_embeddings && m_.embed != ir::no_id)
+  // A pipeline's last stage has a copy of a tied embedding. Two units of FSDP2's gather the shard
+  // of one for themselves, and add to its gradient one after the other.
+  if (spec_.tied_embeddings && m_.embed != ir::no_id) {
     m_.lm_head = m_.embed;
-  else if (reads_head_of_shards(config_))
+    if (forms_.ties_shards && config_.layout.gathers() &&
+        config_.layout.fsdp_unit == FsdpUnit::torchtitan) {
+      m_.lm_head = parameter({words, spec_.hidden}, Module::lm_head);
+      s_.parameters.back().tied = m_.embed;
+    }
+  } else if (reads_head_of_shards(config_))
     m_.lm_head = frozen({words, spec_.hidden}, config_.precision.param_dtype, Module::lm_head);
   else
     m_.lm_head = parameter({words, spec_.hidden}, Module::lm_head);

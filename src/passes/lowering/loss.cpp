@@ -4,6 +4,7 @@
 
 #include "ac_advisor/model/adapter_method.hpp"
 #include "lowering.hpp"
+#include "passes/compile/reduction_splits.hpp"
 
 namespace ac_advisor::passes {
 
@@ -93,21 +94,22 @@ ir::ValueId Lowering::model_logits() {
 
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  const bool of_titan = config_.run.transformer_impl == TransformerImpl::torchtitan;
   const V logits = model_logits();
+  if (of_titan) hold({hidden_});  // its model's, which has returned; transformers' has not
   const bool shards = tp_ > 1 && config_.layout.loss_parallel;
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
   // fixed_cross_entropy divides by num_items_in_batch, TorchTitan's loop by global_valid_tokens,
   // but for the losses of a pipeline
-  const bool of_titan = config_.run.transformer_impl == TransformerImpl::torchtitan;
   const bool summed = by_trainer() || of_titan;
   V loss = shards ? vocab_parallel_loss(flat, labels)
                   : cross_entropy(flat, labels, summed ? ir::Reduction::sum : ir::Reduction::mean);
   if (summed && !shards && !(of_titan && config_.layout.pp > 1))
     loss = unary(OpKind::div, loss, ir::Number{static_cast<double>(tokens)});
-  hold({wide, padded_labels_});  // ForCausalLMLoss' locals
-  hold({hidden_});               // the model's
+  hold({wide, padded_labels_});    // ForCausalLMLoss' locals
+  if (!of_titan) hold({hidden_});  // the model's
   if (config_.layout.ulysses()) loss = weighted_loss(loss, labels);
   hold({logits});
   s_.loss = loss;
@@ -122,7 +124,17 @@ ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction h
   const std::int64_t tokens = shape(labels).numel();
   const V flat = p_.reshape(logits, {tokens, spec_.vocab});
   const V most = out({tokens, 1}, DType::f32, false), log_sum = out({tokens, 1}, DType::f32, false);
-  emit(OpKind::generated, {flat}, {most, log_sum}, ir::Generated{});
+  if (const std::int64_t splits = compile::inner_reduction_splits(spec_.vocab, tokens);
+      splits > 1) {  // of few rows each is reduced in parts: its maximum, then its sum
+    const Shape in_parts{tokens, splits};
+    const V maxima = out(in_parts, DType::f32, false), sums = out(in_parts, DType::f32, false);
+    emit(OpKind::generated, {flat}, {maxima}, ir::Generated{});
+    emit(OpKind::generated, {maxima}, {most}, ir::Generated{});
+    emit(OpKind::generated, {flat, most}, {sums}, ir::Generated{});
+    emit(OpKind::generated, {sums}, {log_sum}, ir::Generated{});
+  } else {
+    emit(OpKind::generated, {flat}, {most, log_sum}, ir::Generated{});
+  }
   // The targets' logits: one of each row.
   const V targets = p_.narrow(flat, 1, 0, 1);
   const V loss = out({}, DType::f32, true);

@@ -65,14 +65,14 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
     return s;
   }
   s.entropy = binary(OpKind::add, s.log_sum, binary(OpKind::div, running[2], running[1]));
-  if (asked == Logged::all)
-    s.mean_logits = unary(OpKind::div, running[4], ir::Number{static_cast<double>(v)});
+  const bool means = asked == Logged::all || asked == Logged::means;
+  if (means) s.mean_logits = unary(OpKind::div, running[4], ir::Number{static_cast<double>(v)});
   const auto chosen = [&](V a, V b, ir::Comparison how) {
     const V which = out({all}, DType::u8, false);
     emit(OpKind::compare, {a, b}, {which}, ir::Compare{0.0, how});
     return which;
   };
-  if (asked != Logged::entropy) {
+  if (asked != Logged::entropy && asked != Logged::means) {
     const V largest = chosen(running[6], running[0], ir::Comparison::at_least),
             first = chosen(running[6], running[5], ir::Comparison::greater);
     s.likeliest = chosen(largest, first, ir::Comparison::both);
@@ -97,7 +97,7 @@ ir::ValueId Lowering::scattered(V rows, V mask) {
 Lowering::Scored Lowering::fused_head(Logged asked) {
   const std::int64_t b = config_.run.batch, s = config_.run.seq - 1, h = spec_.hidden,
                      all = b * std::min(s, config_.run.seq - config_.task.prompt);
-  phase_ = Phase::loss;
+  if (!before_step_) phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V without_last = p_.on_storage_of(hidden_, {b, s, h}, dtype(hidden_), false);
   p_.value(without_last).requires_grad = grad(hidden_);
@@ -125,7 +125,7 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
   leaf_ = Module::loss;
   scored.log_probs = scattered(log_probs, scored.mask);
   if (asked != Logged::nothing) scored.entropy = scattered(of.entropy, scored.mask);
-  if (asked == Logged::all) scored.mean_logits = scattered(of.mean_logits, scored.mask);
+  if (of.mean_logits != ir::no_id) scored.mean_logits = scattered(of.mean_logits, scored.mask);
   if (of.likeliest != ir::no_id) scored.likeliest = scattered(of.likeliest, scored.mask);
   // the model's own, which nothing reads
   const V tokens = unary(OpKind::clamp, whole_sum(scored.mask), ir::Clamp{1.0, most_tokens});

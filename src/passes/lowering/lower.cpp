@@ -29,6 +29,20 @@ bool without_logits(const StepConfig& c) {
 bool chunks_logits(const StepConfig& c) { return c.memory.loss == LossKind::chunked_logits; }
 
 bool has_odd_heads(const ModelSpec& m) { return !m.graph && m.head_dim % flash_head_multiple != 0; }
+bool has_wide_heads(const ModelSpec& m) { return !m.graph && m.head_dim > widest_flash_head; }
+
+/// Where attention is not scaled_dot_product_attention in eager mode.
+bool attends_elsewhere(const StepConfig& c) {
+  return pytorch_on_gpu(c) && !c.runtime.under_dispatch_mode && !c.megatron() &&
+         (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
+          (c.run.packing > 0 && c.run.attention == Attention::flash));
+}
+std::string attends_elsewhere_option(const ModelSpec& m, const StepConfig& c) {
+  return std::string(c.memory.kernels == Kernels::compiled ? "--kernels compiled"
+                     : c.layout.cp > 1                     ? "--cp"
+                                                           : "--packing --attn flash") +
+         " for heads of " + std::to_string(m.head_dim);
+}
 
 constexpr Exclusion exclusions_of_lower[] = {
     {"MODEL by Megatron's arguments, --transformer-impl hf", "transformers has no code for it",
@@ -218,17 +232,17 @@ constexpr Exclusion exclusions_of_lower[] = {
      "not planned",
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       return pytorch_on_gpu(c) && !c.runtime.under_dispatch_mode && has_odd_heads(m) &&
-              (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
-               (c.run.packing > 0 && c.run.attention == Attention::flash)) &&
-              !c.megatron();
+       return has_odd_heads(m) && attends_elsewhere(c);
      },
+     attends_elsewhere_option},
+    {"--kernels compiled, --cp or --packing with --attn flash, heads wider than 256",
+     "neither flash attention nor cuDNN's takes them: what PyTorch runs in their place inside a "
+     "graph or in a ring is not planned, and flash-attn has no such kernel",
+     "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       return std::string(c.memory.kernels == Kernels::compiled ? "--kernels compiled"
-                          : c.layout.cp > 1                     ? "--cp"
-                                                                : "--packing --attn flash") +
-              " for heads of " + std::to_string(m.head_dim);
-     }},
+       return has_wide_heads(m) && attends_elsewhere(c);
+     },
+     attends_elsewhere_option},
     {"--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
      "what autocast casts of them is not planned yet", "add --autocast none",
      [](const ModelSpec& m, const StepConfig& c) {

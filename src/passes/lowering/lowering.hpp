@@ -17,8 +17,8 @@ namespace ac_advisor::passes {
 /// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
 /// first input).
 inline constexpr DType four_bit_compute = DType::bf16;
-/// Elements of a head that flash attention's kernels take come in so many.
-inline constexpr std::int64_t flash_head_multiple = 8;
+/// Elements of a head that flash attention's kernels take come in so many, and are so many at most.
+inline constexpr std::int64_t flash_head_multiple = 8, widest_flash_head = 256;
 
 /// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
 /// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
@@ -30,7 +30,12 @@ class Lowering : private Emission {
   /// `owner`: whose forward it is; `config` is what is fed to that model.
   Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step,
            ir::Owner owner)
-      : Emission(step, owner == ir::Owner::policy ? step.model : step.reference, owner),
+      : Lowering(spec, config, step, owner,
+                 owner == ir::Owner::policy ? step.model : step.reference) {}
+  /// `model`: whose parameters it runs over.
+  Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step,
+           ir::Owner owner, ModelValues& model)
+      : Emission(step, model, owner),
         spec_(spec),
         config_(config),
         eager_attention_(
@@ -55,6 +60,12 @@ class Lowering : private Emission {
   using Block = BlockValues;
   struct Rotary {
     V cos{}, sin{};
+  };
+
+  /// What a router makes, (tokens, top k) but for the logits.
+  struct Routed {
+    V logits{}, weights{}, experts{};
+    std::vector<V> locals;  ///< what the MLP's frame holds of it beside these
   };
 
   // declare.cpp
@@ -162,12 +173,13 @@ class Lowering : private Emission {
   V scaled_by_position(V q);
   V tuned_queries(V q);
   std::array<V, 3> stacked_thirds(V qkv);
-  [[nodiscard]] bool widest_kernels_only(V q) const;
+  [[nodiscard]] bool neither_flash_nor_cudnn(V q) const;
   [[nodiscard]] bool attends_by_products(V q, V k, V mask) const;
   [[nodiscard]] bool pads_heads(V q) const;
   V padded_heads(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
+  void asks_for_documents();
   V inferred_starts();
   V flash_varlen(V q, V k, V v, std::int64_t window);
   V flash_of_package(V q, V k, V v, std::int64_t window);
@@ -206,12 +218,26 @@ class Lowering : private Emission {
   V torch_rms_norm(V x, V weight, ir::Module leaf);
   V own_norm(V x, V weight, ir::Module leaf);
   void declare_table();
-  Rotary table_of_step();
+  Rotary table_of_step(V table);
+  [[nodiscard]] bool casts_tables() const;
+  Rotary table_of_block();
+  V repeated_by_token(V x);
+  V mask_of_block(bool windowed);
+  V capped_core(V q, V k, V v, bool windowed);
+  V capped_hidden(V x);
   V rows_of_positions(V table);
   std::array<V, 3> heads_of_tokens(const Block& b, V x, const Rotary& table);
   V half_turned(V x, const Rotary& halves);
   Rotary cast_halves(V table, DType type);
   V turned_in_pairs(V x, V table);
+
+  // experts_of_torchtitan.cpp
+  void declare_padded_experts(Block& b);
+  V counted_tokens(V experts);
+  Routed corrected_softmax_router(const Block& b, V flat);
+  std::pair<V, V> padded_places(V counts, std::int64_t padded);
+  V padded_experts(const Block& b, V rows_of, V counts);
+  V padded_moe(const Block& b, V x);
 
   // litgpt.cpp
   V litgpt_norm(V x, V weight, V bias, ir::Module leaf);
@@ -351,11 +377,6 @@ class Lowering : private Emission {
   V gelu_new(V x);
   V recomputed_gelu(V x);
   V moe(const Block& b, V x);
-  /// What a router makes, (tokens, top k) but for the logits.
-  struct Routed {
-    V logits{}, weights{}, experts{};
-    std::vector<V> locals;  ///< what the MLP's frame holds of it beside these
-  };
   Routed softmax_router(const Block& b, V flat);
   Routed sigmoid_router(const Block& b, V flat);
   Routed wide_softmax_router(const Block& b, V flat);
@@ -418,10 +439,14 @@ class Lowering : private Emission {
     V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
   /// The figures of a token that a trainer asks for beside its log-probability.
-  enum class Logged : std::uint8_t { nothing, entropy, accuracy, all };
+  enum class Logged : std::uint8_t { nothing, entropy, means, accuracy, all };
+  /// What the policy's own head is asked for, and a reference's.
+  [[nodiscard]] Logged logged_by_head(bool of_reference) const;
   Scored fused_head(Logged asked);
   std::vector<V> logits_in_chunks();
   V loss_of_chunk(V logits, V labels);
+  V counted_labels(V labels);
+  V stacked_labels();
   void loss_chunked_logits();
   /// One a token: the log-sum-exp of its logits and their entropy, in fp32, and whether its target
   /// is the likeliest.
@@ -438,14 +463,23 @@ class Lowering : private Emission {
   void widen_output();
   void loss_liger();
 
+  /// Of a program that only scores: nothing has a gradient.
+  void without_gradients(std::size_t first);
+
   // preference.cpp
+  void declare_beside_worker();
   V scored_labels();
   V sum_of_sequence(V log_probs);
   std::array<V, 2> halves(V of_pairs);
   V reference_log_probs(std::vector<V>& held);
+  V log_probs_of(ir::Owner owner, V labels);
   V reference_forward();
   V mean_loss(V of_pairs);
   void loss_dpo();
+
+  // kto.cpp
+  V mismatched_log_probs(ir::Owner owner);
+  void loss_kto();
 
   // reward.cpp
   void loss_reward();
@@ -454,6 +488,15 @@ class Lowering : private Emission {
   void loss_grpo();
   void logged_clipping(V ratio, V entropy);
   [[nodiscard]] std::int64_t generation_bytes() const;
+
+  // verl.cpp
+  void verl_inputs();
+  V flash_cross_entropy(V logits, V labels, bool apart);
+  V compiled_entropy(V logits);
+  V of_completions(V values);
+  V token_mean(V x);
+  V policy_loss(V log_prob, V entropy);
+  void loss_verl();
 
   // whole_log_probs.cpp
   V selected_log_probs(V logits, V targets);
@@ -481,6 +524,7 @@ class Lowering : private Emission {
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;
+  V tokens_ = ir::no_id;         ///< that a recipe of torchtune counts before its forward
   V labels_ = ir::no_id;         ///< with what a learned prompt puts before them
   std::vector<V> prompt_frame_;  ///< PEFT's own forward: its locals
   std::vector<V> cache_;         ///< keys and values of each block, with a learned prefix
@@ -497,6 +541,8 @@ class Lowering : private Emission {
   V float8_scales_ = ir::no_id;
   std::int64_t float8_weights_ = 0;
   V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
+  bool before_step_ = false;       ///< it scores before the forward that is trained on
+  V mismatched_ = ir::no_id;       ///< of KTO: what answers to other prompts are by the policy
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;

@@ -462,6 +462,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   if (moe.every_expert) return every_expert(b, x);
+  if (forms_.padded_experts) return padded_moe(b, x);
   const V given = x;
   if (moe.input_jitter) x = jittered(x, OpKind::mul);
   V flat = p_.on_storage_of(x, {tokens, spec_.hidden}, dtype(x), false);

@@ -219,6 +219,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
   if (spec_.residual_inside) hold({first});  // `layernorm_output`, until it is bound anew
   h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
+  const V fed = h;
   if (model::class_facts(spec_.family).names_routing) {  // `_` is bound anew
     hold({attention_weights_});
     attention_weights_ = ir::no_id;
@@ -228,6 +229,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (flat) y = viewed(y, size);
   if (spec_.residual_inside) end_frame();
   if (spec_.keeps_attention_out || forms_.keeps_attention_out) hold({attended});
+  if (forms_.keeps_attention_out && fed != h) hold({fed});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_, cache_position_});
   hold({attention_weights_});
@@ -267,8 +269,17 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 
 void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
+  const std::size_t first = p_.ops.size();
   phase_ = ir::Phase::forward;
-  labels_ = config_.task.compares() ? scored_labels() : m_.labels;
+  if (config_.task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::policy);
+  if (config_.verl())
+    verl_inputs();
+  else
+    labels_ = config_.task.compares() ? scored_labels() : m_.labels;
+  leaf_ = Module::loss;
+  if (config_.runtime.framework == "torchtune" &&
+      config_.memory.loss == LossKind::chunked_logits)  // current_num_tokens
+    tokens_ = counted_labels(labels_);
   backbone();
   s_.loss = ir::no_id;
   s_.loss_outside = config_.loss_outside();
@@ -277,6 +288,14 @@ void Lowering::forward() {
   hold_all(prompt_frame_);
   hold_all(cache_);
   if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
+  if (config_.task.scores) without_gradients(first);
+}
+
+void Lowering::without_gradients(std::size_t first) {
+  for (std::size_t i = first; i < p_.ops.size(); ++i)
+    for (const V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;
+  s_.graph_held.clear();
+  s_.loss = ir::no_id;
 }
 
 /// From token ids to the final norm's result, `hidden_`.
@@ -319,19 +338,22 @@ void Lowering::backbone() {
   x = dropped(x, spec_.embedding_dropout);
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq)
-    rotary.push_back(forms_.keeps_table() ? table_of_step() : rotary_embedding(f));
+    rotary.push_back(forms_.keeps_table() ? table_of_step(f) : rotary_embedding(f));
   V weights_before = ir::no_id;
   for (std::int64_t i = stage().first; i < stage().end; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(m_.blocks[index], static_cast<std::int16_t>(i), x,
-              rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
+    const Rotary of_step = rotary.empty() ? Rotary{} : rotary[local ? 1 : 0];
+    const Rotary given = casts_tables() ? table_of_block() : of_step;
+    x = block(m_.blocks[index], static_cast<std::int16_t>(i), x, given);
+    if (casts_tables()) hold({given.cos});  // its argument
     if (!spec_.keeps_block_outputs) continue;
     hold({weights_before});  // `outputs`, until it is bound anew
     weights_before = attention_weights_;
   }
   leaf_ = Module::final_norm;
   if (stage().head) hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
+  if (stage().head && forms_.caps_hidden) hidden_ = capped_hidden(hidden_);
   hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
   if (!forms_.keeps_table())
     for (const Rotary& r : rotary) hold({r.cos, r.sin});
@@ -350,6 +372,9 @@ void Lowering::loss() {
     case Task::dpo:
       loss_dpo();
       break;
+    case Task::kto:
+      loss_kto();
+      break;
     case Task::orpo:
     case Task::simpo:
       loss_of_logits();
@@ -358,7 +383,7 @@ void Lowering::loss() {
       loss_reward();
       break;
     case Task::grpo:
-      loss_grpo();
+      config_.verl() ? loss_verl() : loss_grpo();
       break;
   }
   if (config_.adapters.method == AdapterMethod::adalora) orthogonality();

@@ -1,6 +1,7 @@
 // TorchTitan v0.2.2's layers (models/llama3/model/model.py, models/qwen3/model/model.py) and
 // torchtune v0.6.1's (modules/rms_norm.py, attention.py, models/*/_position*_embeddings.py), in
 // what they differ from transformers': model/layers.cpp says in what.
+// TorchTitan's experts: experts_of_torchtitan.cpp.
 #include "ac_advisor/model/layers.hpp"
 
 #include "lowering.hpp"
@@ -52,7 +53,7 @@ ir::ValueId Lowering::own_norm(V x, V weight, Module leaf) {
 /// freqs_cis: complex numbers; rope_cache: cosines beside sines; torchtune's cache of either, with
 /// the frequencies that it is made of. TorchTitan makes it for the sequences of the run.
 void Lowering::declare_table() {
-  const bool halves = forms_.rotation == RotationForm::half_turns;
+  const bool halves = forms_.turns_halves();
   const std::int64_t d = spec_.head_dim, positions = config_.run.seq * config_.layout.cp;
   const auto kept = [&](const Shape& size) {
     s_.buffers.push_back(p_.make(size, DType::f32, Role::buffer, at(Module::rotary)));
@@ -63,15 +64,35 @@ void Lowering::declare_table() {
       forms_.whole_positions && spec_.max_positions > 0 ? spec_.max_positions : positions;
   const V table = kept({rows, halves ? 2 * d : d});
   if (m_.inv_freq.empty()) m_.inv_freq.push_back(table);
+  // A tied head has weights of its own until the first step, which are not planned.
+  if (config_.run.transformer_impl != TransformerImpl::torchtitan || spec_.tied_embeddings) return;
+  // init_weights makes it while the one of to_empty is there, of positions and angles; of halves
+  // joined, cosines and sines, or of ones (precompute_rope_cache, precompute_freqs_cis).
+  const std::int64_t whole = p_.bytes(table), half = whole / 2;
+  s_.made_anew.push_back({table, halves ? std::vector{whole, 4 * rows, half / 2, half, half, half}
+                                        : std::vector{whole, 8 * rows, half, half}});
 }
 
 /// What a forward reads of the table: its first rows, a view.
-Lowering::Rotary Lowering::table_of_step() {
-  const V table = m_.inv_freq.front();
+Lowering::Rotary Lowering::table_of_step(V table) {
   if (config_.run.position_ids) return {table, table};
   const V rows = p_.reshape(p_.narrow(table, 0, 0, config_.run.seq),
                             {1, config_.run.seq, shape(table).back()});
   return {rows, rows};
+}
+
+/// Whether each block gets a table of its own. TorchTitan hands it to each as an argument, and
+/// fully_shard's mixed precision casts what a unit is given before the unit gathers (torch v2.11,
+/// distributed/fsdp/_fully_shard/_fsdp_state.py, _pre_forward: cast_forward_inputs): the whole of
+/// it, but for complex numbers, which count as no floats.
+bool Lowering::casts_tables() const {
+  return config_.run.transformer_impl == TransformerImpl::torchtitan &&
+         forms_.rotation == RotationForm::half_turns && config_.layout.gathers();
+}
+
+Lowering::Rotary Lowering::table_of_block() {
+  leaf_ = Module::rotary;
+  return table_of_step(cast(m_.inv_freq.front(), dtype_));
 }
 
 /// reshape_for_broadcast of positions that a batch carries, (batch, tokens): of one sequence its
@@ -80,12 +101,13 @@ ir::ValueId Lowering::rows_of_positions(V table) {
   if (positions_ == ir::no_id) return table;
   leaf_ = Module::rope;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
-  const V rows = out({b, s, shape(table).back()}, DType::f32, false);
+  const V rows = out({b, s, shape(table).back()}, dtype(table), false);
   emit(b == 1 ? OpKind::index : OpKind::gather, {table, positions_}, {rows});
   return rows;
 }
 
-/// Cosines and sines of a table that has them side by side, in the dtype of what they turn.
+/// Cosines and sines of a table that has them side by side, in the dtype of what they turn, or
+/// wide.
 Lowering::Rotary Lowering::cast_halves(V table, DType type) {
   leaf_ = Module::rope;
   const std::int64_t d = spec_.head_dim;
@@ -94,6 +116,8 @@ Lowering::Rotary Lowering::cast_halves(V table, DType type) {
 }
 
 /// x cos + rotate_half(x) sin of (B, heads, S, D), tokens outermost in memory.
+/// torchtune's Phi3RotaryPositionalEmbeddings.forward: in fp32 by a table that is so; what it makes
+/// has names until it returns.
 ir::ValueId Lowering::half_turned(V x, const Rotary& halves) {
   leaf_ = Module::rope;
   const std::int64_t half = shape(x).back() / 2;
@@ -103,7 +127,11 @@ ir::ValueId Lowering::half_turned(V x, const Rotary& halves) {
   const V turned = out(shape(x), dtype(x), grad(x));
   p_.value(turned).permuted = p_.value(x).permuted;
   emit(OpKind::cat, {negated, x1}, {turned});
-  return binary(OpKind::add, direct, binary(OpKind::mul, turned, halves.sin));
+  const V sum = binary(OpKind::add, direct, binary(OpKind::mul, turned, halves.sin));
+  if (forms_.rotation != RotationForm::wide_half_turns) return sum;
+  const V y = cast(sum, dtype(x));
+  hold({turned, sum});
+  return y;
 }
 
 /// torchtune's RotaryPositionalEmbeddings.forward: in fp32 each element of a pair by itself, for
@@ -145,7 +173,8 @@ std::array<ir::ValueId, 3> Lowering::heads_of_tokens(const Block& b, V x, const 
   const bool pairs = forms_.rotation == RotationForm::pairs;
   const auto turned = [&](V heads) {
     if (pairs) return turned_in_pairs(heads, rotary.cos);
-    const Rotary halves = cast_halves(rotary.cos, dtype(heads));
+    const bool wide = forms_.rotation == RotationForm::wide_half_turns;
+    const Rotary halves = cast_halves(rotary.cos, wide ? DType::f32 : dtype(heads));
     const V y = half_turned(heads, halves);
     hold({heads, halves.cos, halves.sin});
     return y;
@@ -156,7 +185,10 @@ std::array<ir::ValueId, 3> Lowering::heads_of_tokens(const Block& b, V x, const 
   V v = project(b.v, Module::v_proj, kv_heads());
   if (forms_.q_before_k) {
     k = turned(k);
-    if (forms_.repeats_keys) k = repeat_kv(k), v = repeat_kv(v);
+    if (forms_.caps_hidden)
+      k = repeated_by_token(k), v = repeated_by_token(v);
+    else if (forms_.repeats_keys)
+      k = repeat_kv(k), v = repeat_kv(v);
     return {q, k, v};
   }
   q = normed(q, b.q_norm, Module::q_norm);
@@ -167,6 +199,8 @@ std::array<ir::ValueId, 3> Lowering::heads_of_tokens(const Block& b, V x, const 
     const auto [q_turned, k_turned] = rotate_complex(q, k, {table, table});
     return {q_turned, k_turned, v};
   }
+  // Heads of a part of a layer stay DTensors until attention (use_local_output=False).
+  if (tp_ > 1) p_.value(q).distributed = p_.value(k).distributed = true;
   const Rotary halves = cast_halves(table, dtype(q));
   const V q_turned = half_turned(q, halves), k_turned = half_turned(k, halves);
   hold({q, k, halves.cos, halves.sin});

@@ -11,10 +11,15 @@ using ir::Role;
 
 namespace {
 
-/// What the reference is fed: no gradients, so nothing is checkpointed and no leaf is made.
-StepConfig of_reference(StepConfig config) {
+/// Without gradients nothing is checkpointed and no leaf is made.
+StepConfig forward_alone(StepConfig config) {
   config.memory.ac = AcMode::none;
   config.adapters.input_grads = InputGrads::off;
+  return config;
+}
+
+StepConfig of_reference(StepConfig config) {
+  config = forward_alone(std::move(config));
   // A model of its own is the base as it was loaded, without adapters.
   if (config.task.reference == Reference::model) config.adapters = {};
   return config;
@@ -51,13 +56,20 @@ void Lowering::declare_task() {
     const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
                        completion = config_.run.seq - task.prompt;
     for (int i = 0; i < 2; ++i) given({rows, config_.run.seq}, DType::i64);
-    if (task.reference != Reference::none)
+    if (task.reference != Reference::none && !config_.verl())
       s_.precomputed[0] = given({config_.run.batch, completion}, DType::f32);
   }
+  const bool kto = task.kind == Task::kto;
+  if (kto) {  // the prompts with others' answers: ids and two masks; which answers are good
+    for (int i = 0; i < 3; ++i) given(tokens, DType::i64);
+    given({tokens[0]}, DType::u8);
+  }
   if (task.reference == Reference::precomputed)
-    for (V& side : s_.precomputed) side = given({tokens[0] / 2}, DType::f32);
+    for (V& side : s_.precomputed) side = given({kto ? tokens[0] : tokens[0] / 2}, DType::f32);
   if (task.reference == Reference::adapter && !grpo) s_.reference = without_adapters(m_);
+  if (task.reference == Reference::adapter && task.scores) m_ = without_adapters(m_);
   if (task.reference != Reference::model) return;
+  if (config_.verl()) return declare_beside_worker();
   const StepConfig config = of_reference(config_);
   const std::vector<V> inputs = s_.inputs;
   const std::size_t own = s_.parameters.size();
@@ -66,6 +78,18 @@ void Lowering::declare_task() {
   s_.inputs = inputs;
   s_.reference.ids = m_.ids;
   for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
+}
+
+/// verl's reference is a worker of its own, whose shards are the host's. FSDP1 keeps what its root
+/// has gathered where no backward follows, for good.
+void Lowering::declare_beside_worker() {
+  if (config_.layout.shard != Sharding::fsdp1) return;
+  std::int64_t root = 0;
+  for (const Parameter& parameter : s_.parameters)
+    if (parameter.module.block < 0) root += p_.value(parameter.value).shape.numel();
+  ir::ModulePath module = at(Module::fsdp);
+  module.owner = ir::Owner::reference;
+  s_.buffers.push_back(p_.make({root}, config_.precision.compute_dtype, Role::parameter, module));
 }
 
 /// input_ids.masked_fill(completion_mask == 0, -100)
@@ -99,13 +123,17 @@ std::array<ir::ValueId, 2> Lowering::halves(V of_pairs) {
   return sides;
 }
 
+/// A reference that is a model of its own was given a head of log-probabilities alone.
+Lowering::Logged Lowering::logged_by_head(bool of_reference) const {
+  if (of_reference && config_.task.reference == Reference::model) return Logged::nothing;
+  return config_.task.kind == Task::kto ? Logged::means : Logged::all;
+}
+
 /// The reference's forward and its head, on this object: `m_` are its parameters.
 ir::ValueId Lowering::reference_forward() {
-  phase_ = Phase::loss;
+  phase_ = before_step_ ? Phase::forward : Phase::loss;
   backbone();
-  // A model of its own was given a head of log-probabilities alone.
-  const bool own = config_.task.reference == Reference::model;
-  const Scored of = fused_head(own ? Logged::nothing : Logged::all);
+  const Scored of = fused_head(logged_by_head(!before_step_));
   hold({hidden_});
   hold({of.mask, of.entropy, of.mean_logits, of.likeliest, of.loss});
   end_autocast();
@@ -115,16 +143,25 @@ ir::ValueId Lowering::reference_forward() {
 /// Under torch.no_grad, while what the model saved for backward is alive. What the caller's frame
 /// has of it goes to `held`.
 ir::ValueId Lowering::reference_log_probs(std::vector<V>& held) {
+  const V log_probs = log_probs_of(ir::Owner::reference, labels_);
+  held.push_back(log_probs);
+  return log_probs;
+}
+
+/// What the reference says of the labels, or the policy itself, under torch.no_grad. Neither is of
+/// the forward that is trained on, so both are a reference's ops.
+ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
   const auto first = p_.ops.size();
   const std::vector<V> graph_held = s_.graph_held;
-  const StepConfig config = of_reference(config_);
-  Lowering reference(spec_, config, s_, ir::Owner::reference);
-  reference.labels_ = labels_;
-  const V log_probs = reference.reference_forward();
+  const bool policy = owner == ir::Owner::policy;
+  const StepConfig config = policy ? forward_alone(config_) : of_reference(config_);
+  Lowering scoring(spec_, config, s_, ir::Owner::reference, policy ? s_.model : s_.reference);
+  scoring.labels_ = labels;
+  scoring.before_step_ = policy;
+  const V log_probs = scoring.reference_forward();
   s_.graph_held = graph_held;  // a function's context goes with its call
   for (auto i = first; i < p_.ops.size(); ++i)
     for (V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;
-  held.push_back(log_probs);
   return log_probs;
 }
 
@@ -145,8 +182,7 @@ void Lowering::loss_dpo() {
   const auto [chosen, rejected] = halves(sum_of_sequence(of.log_probs));
   std::vector<V> held{of.log_probs, of.entropy, of.mean_logits, of.likeliest, of.mask, of.loss};
   std::array<V, 2> reference = s_.precomputed;
-  if (config_.task.reference != Reference::precomputed)
-    reference = halves(sum_of_sequence(reference_log_probs(held)));
+  if (config_.task.runs_reference()) reference = halves(sum_of_sequence(reference_log_probs(held)));
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V chosen_ratio = binary(OpKind::add, chosen, reference[0], minus),

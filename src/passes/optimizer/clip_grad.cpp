@@ -34,7 +34,8 @@ class Clip {
         ops_(step) {
     std::size_t i = 0;
     for (const Parameter& parameter : step.parameters)
-      if (parameter.trained) add(parameter, step.optimized[i++].gradient);
+      if (parameter.trained && parameter.tied == ir::no_id)
+        add(parameter, step.optimized[i++].gradient);
   }
 
   void append() {

@@ -16,7 +16,8 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
     for (const ir::ValueId resident : step.resident)
       if (p.storage(p.value(resident).storage).module.leaf == ir::Module::vision_tower)
         parameters.push_back(resident);
-  for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.stored);
+  for (const Parameter& parameter : step.parameters)
+    if (parameter.tied == ir::no_id) parameters.push_back(parameter.stored);
   for (const ir::ValueId stored : parameters)
     averages.push_back(ops.state(ops.shape(stored), ops.dtype(stored), stored));
   ops.stage({&averages, &parameters}, {}, 2);

@@ -202,13 +202,24 @@ std::optional<std::int64_t> WrittenSchedule::input_backward_after(std::int64_t c
 }
 
 std::int64_t most_in_flight(const PipelineRank& rank) {
-  const WrittenSchedule written = written_schedule(rank);
+  switch (rank.schedule) {
+    case PipelineSchedule::one_f_one_b:
+      return warm_up(rank);
+    case PipelineSchedule::gpipe:
+      return rank.micro_batches;
+    case PipelineSchedule::interleaved: {
+      const Rounds rounds(rank, 2);
+      return std::min(rounds.warm_up + 1, rounds.all);
+    }
+    default:
+      break;
+  }
   std::int64_t now = 0, most = 0;
-  for (const PipelineAction& action : written.actions) {
+  for (const PipelineAction& action : written_schedule(rank).actions) {
     now += action.kind == Kind::forward ? 1 : ends_flight(action.kind) ? -1 : 0;
     most = std::max(most, now);
   }
-  return most + written.copies;
+  return most;
 }
 
 }  // namespace ac_advisor::passes

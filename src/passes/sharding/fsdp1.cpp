@@ -4,6 +4,7 @@
 // rest. What that allocates is in fsdp1_buffers.cpp.
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
@@ -46,13 +47,23 @@ class Fsdp1 {
     for (const Parameter& parameter : s_.parameters) gradients_.insert(parameter.gradient);
     b_.record(2);  // _root_pre_forward, _to_kwargs
     pre_forward(b_.root());
-    bool in_backward = false;
+    bool in_backward = false, left_forward = false;
+    const auto leave = [&](Phase phase) {
+      if (std::exchange(left_forward, true)) return;
+      b_.set_phase(phase);
+      b_.record(1);  // _post_forward, which keeps the root's parameters whole
+      b_.use_sharded_views(b_.root());
+    };
     for (std::size_t i = 0; i < old.size(); ++i) {
       const std::size_t unit = b_.unit_of(old[i]);
+      if (s_.loss_outside && old[i].phase == Phase::loss) leave(Phase::forward);
+      if (!in_backward && old[i].phase >= Phase::backward && before_root(old, old[i])) {
+        push(old[i]);
+        continue;
+      }
       if (!in_backward && old[i].phase >= Phase::backward) {
         in_backward = true;
-        b_.set_phase(Phase::loss);
-        b_.record(1);  // _post_forward, which keeps the root's parameters
+        leave(Phase::loss);
         b_.set_phase(Phase::backward);
         const bool seed = old[i].forward == ir::no_id;  // before the hook of the root's output
         if (seed) push(old[i]);
@@ -71,10 +82,25 @@ class Fsdp1 {
       if (forward.end == i) post_forward(unit);
       if (backward.end == i) post_backward(unit);
     }
-    post_backward(b_.root());
+    if (in_backward) {
+      post_backward(b_.root());
+      b_.finish_backward();
+      return;
+    }
+    // Without a backward the root keeps what it has gathered, for the next forward.
+    leave(Phase::loss);
+    b_.reshard(b_.root());
   }
 
  private:
+  /// Whether an op of backward runs before the root's: of a loss that is computed outside of it.
+  [[nodiscard]] bool before_root(const std::vector<Op>& old, const Op& op) const {
+    if (!s_.loss_outside) return false;
+    if (op.forward == ir::no_id) return true;  // the seed
+    return op.forward >= first_ &&
+           old[static_cast<std::size_t>(op.forward - first_)].phase == Phase::loss;
+  }
+
   /// Where the blocks' modules begin and end; locals that die later are of no module that runs.
   void find_units(const std::vector<Op>& old) {
     forward_.resize(b_.root());
@@ -120,21 +146,25 @@ class Fsdp1 {
   void pre_backward(std::size_t unit) {
     b_.set_phase(Phase::backward);
     b_.record(2);  // _pre_backward_hook, _pre_backward_prefetch
-    b_.unshard(unit);
+    if (std::exchange(prefetched_, std::nullopt) != unit) b_.unshard(unit);
     if (prefetch_ != BackwardPrefetch::pre) {
       if (!ran_.empty() && ran_.back() == unit) ran_.pop_back();
       return;
     }
     if (ran_.empty()) return;
-    b_.unshard(ran_.back());
+    prefetch();
     ran_.pop_back();
+  }
+  void prefetch() {
+    prefetched_ = ran_.back();
+    b_.unshard(*prefetched_);
   }
 
   void post_backward(std::size_t unit) {
     b_.join_gradients(unit);
     b_.record(2);  // _post_backward_hook, _post_backward_prefetch
     b_.reshard(unit);
-    if (prefetch_ == BackwardPrefetch::post && !ran_.empty()) b_.unshard(ran_.back());
+    if (prefetch_ == BackwardPrefetch::post && !ran_.empty()) prefetch();
     if (reduces_) b_.reduce(unit);
   }
 
@@ -146,6 +176,7 @@ class Fsdp1 {
   std::vector<Extent> forward_, backward_;  ///< by block
   std::set<ValueId> gradients_;             ///< of the parameters
   std::vector<std::size_t> ran_;            ///< blocks in the order of their forward
+  std::optional<std::size_t> prefetched_;   ///< whose backward has not begun yet
   bool reduces_ = true;
   BackwardPrefetch prefetch_;
 };

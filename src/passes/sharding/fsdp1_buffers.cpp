@@ -58,7 +58,8 @@ void make_flat_parameters(StepProgram& step, const StepConfig& config) {
     pad(flat, missing(flat.numel, ranks));
     flat.shard = p.make({flat.numel / ranks}, config.precision.param_dtype, Role::parameter,
                         module_of(unit, root, ir::Module::fsdp));
-    step.resident.push_back(flat.shard);
+    // CPUOffload: the shard is the host's, and no op makes it on the device.
+    if (config.memory.offload != Offload::parameters) step.resident.push_back(flat.shard);
   };
   make_shard(root);
   for (std::size_t unit = 0; unit < root; ++unit) make_shard(unit);
@@ -122,13 +123,36 @@ ValueId Fsdp1Buffers::cast(ValueId from, DType dtype, Role role, ir::ModulePath 
   return to;
 }
 
-/// FlatParamHandle.pre_unshard, unshard and post_unshard, which lets go of the cast shard.
-void Fsdp1Buffers::unshard(std::size_t unit) {
-  if (units_[unit].gathered != no_id) return;
+/// FlatParamHandle.pre_unshard: what is gathered of this rank's shard. From the host it comes in
+/// the dtype that it is stored in. Either it is cast into what was made for it before
+/// (_use_low_precision_shard), or original parameters become views of it, which keep it until they
+/// are views of the host's again (flat_param_to, _use_sharded_views).
+ValueId Fsdp1Buffers::pre_unshard(std::size_t unit) {
   const ir::ModulePath module = fsdp_of(unit);
+  const DType stored = c_.precision.param_dtype, dtype = c_.precision.compute_dtype;
+  const ValueId shard = flat(unit).shard;
+  if (!offloads()) return stored == dtype ? shard : cast(shard, dtype, Role::communication, module);
+  ValueId low = no_id;
+  if (stored != dtype) {
+    low = p_.make({p_.value(shard).shape.numel()}, dtype, Role::communication, module);
+    emit(OpKind::empty, module, {}, {low});
+  }
+  const ValueId there =
+      p_.make({p_.value(shard).shape.numel()}, stored, Role::communication, module);
+  emit(OpKind::copy_from_host, module, {}, {there});
+  if (low == no_id) return units_[unit].viewed = there;
+  emit(OpKind::bucket_copy, module, {low, there}, {});
+  return low;
+}
+
+/// FlatParamHandle.pre_unshard, unshard and post_unshard, which lets go of the cast shard. Of what
+/// is whole already a shard on the host comes for nothing.
+void Fsdp1Buffers::unshard(std::size_t unit) {
+  if (units_[unit].gathered != no_id && !offloads()) return;
+  const ValueId shard = pre_unshard(unit);
+  const ir::ModulePath module = fsdp_of(unit);
+  if (units_[unit].gathered != no_id) return;
   const DType dtype = c_.precision.compute_dtype;
-  ValueId shard = flat(unit).shard;
-  if (c_.precision.param_dtype != dtype) shard = cast(shard, dtype, Role::communication, module);
   const ValueId whole = p_.make({flat(unit).numel}, dtype, Role::gathered, module);
   emit(OpKind::empty, module, {}, {whole});
   emit(OpKind::all_gather, module, {whole, shard}, {});
@@ -143,8 +167,14 @@ void Fsdp1Buffers::unshard(std::size_t unit) {
   }
 }
 
+void Fsdp1Buffers::use_sharded_views(std::size_t unit) {
+  const ValueId viewed = std::exchange(units_[unit].viewed, no_id);
+  if (viewed != no_id) emit(OpKind::hold, fsdp_of(unit), {viewed}, {});
+}
+
 void Fsdp1Buffers::reshard(std::size_t unit) {
   if (units_[unit].gathered == no_id) return;
+  use_sharded_views(unit);
   emit(OpKind::hold, fsdp_of(unit), {units_[unit].gathered}, {});
   units_[unit].gathered = no_id;
   for (std::size_t i : flat(unit).parameters)
@@ -204,7 +234,24 @@ void Fsdp1Buffers::reduce(std::size_t unit) {
   if (reduced != stored) sharded = cast(sharded, stored, Role::gradient, module);
   for (auto id = first; id < static_cast<OpId>(p_.ops.size()); ++id)
     p_.op(id).group = p_.op(first).group;
-  keep(unit, sharded);
+  if (offloads())
+    leave(unit, sharded);
+  else
+    keep(unit, sharded);
+}
+
+/// _offload_grad: to memory that the host has for it. What it was copied from is _saved_grad_shard,
+/// which goes when backward ends (prepare_gradient_for_optim).
+void Fsdp1Buffers::leave(std::size_t unit, ValueId sharded) {
+  emit(OpKind::copy_to_host, fsdp_of(unit), {sharded}, {});
+  saved_.push_back(sharded);
+  const ir::Value& like = p_.value(sharded);
+  give_gradient(unit, p_.make(like.shape, like.dtype, Role::gradient, fsdp_of(unit)));
+}
+
+void Fsdp1Buffers::finish_backward() {
+  if (!saved_.empty()) emit(OpKind::hold, fsdp_of(root()), saved_, {});
+  saved_.clear();
 }
 
 /// _accumulate_sharded_grad; the parameters' gradients are views of it (_use_sharded_grad_views).
@@ -216,8 +263,12 @@ void Fsdp1Buffers::keep(std::size_t unit, ValueId sharded) {
   }
   into.gradient = sharded;
   s_.surviving.push_back(sharded);
+  give_gradient(unit, sharded);
+}
+
+void Fsdp1Buffers::give_gradient(std::size_t unit, ValueId sharded) {
   for (OptimizedTensor& t : s_.optimized) {
-    if (p_.root(t.parameter) != into.shard) continue;
+    if (p_.root(t.parameter) != flat(unit).shard) continue;
     const std::int64_t begin = p_.value(t.parameter).narrow_start;
     t.gradient = p_.narrow(sharded, 0, begin, p_.value(t.parameter).shape.numel());
   }

@@ -33,17 +33,23 @@ class Fsdp1Buffers {
   /// Profiler ranges.
   void record(std::int32_t ranges);
 
-  /// Casts this rank's shard to the compute dtype and gathers the whole, unless it is there.
+  /// Brings this rank's shard to the device, casts it to the compute dtype and gathers the whole,
+  /// unless it is there.
   void unshard(std::size_t unit);
   void reshard(std::size_t unit);
+  /// Lets go of a shard that came from the host and is viewed.
+  void use_sharded_views(std::size_t unit);
   /// The backward of the views: the gradients of a unit's parameters become one.
   void join_gradients(std::size_t unit);
   /// Reduces it to this rank's part.
   void reduce(std::size_t unit);
+  /// Lets go of the parts that have gone to the host.
+  void finish_backward();
 
  private:
   struct Unit {
     ir::ValueId gathered = ir::no_id;
+    ir::ValueId viewed = ir::no_id;    ///< its shard from the host, by original parameters
     ir::ValueId gradient = ir::no_id;  ///< of the whole flat parameter
   };
 
@@ -58,12 +64,18 @@ class Fsdp1Buffers {
   /// On storage of its own, in another dtype.
   ir::ValueId cast(ir::ValueId from, DType dtype, ir::Role role, ir::ModulePath module);
   void divide(ir::ValueId v, double by, ir::ModulePath module);
+  [[nodiscard]] bool offloads() const { return c_.memory.offload == Offload::parameters; }
+  ir::ValueId pre_unshard(std::size_t unit);
   void keep(std::size_t unit, ir::ValueId sharded);
+  void leave(std::size_t unit, ir::ValueId sharded);
+  /// To the optimizer, as views of the unit's.
+  void give_gradient(std::size_t unit, ir::ValueId sharded);
 
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
   std::vector<Unit> units_;
+  std::vector<ir::ValueId> saved_;     ///< reduced gradients that have been copied to the host
   std::vector<ir::ValueId> instance_;  ///< by value: of a parameter that is gathered
   std::int32_t next_group_ = -1'000'000'000;
   ir::Phase phase_ = ir::Phase::forward;

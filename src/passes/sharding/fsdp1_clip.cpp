@@ -42,7 +42,26 @@ void all_reduce(StepProgram& step, V v) {
   p.ops.back().group = p.ops[p.ops.size() - 2].group;
 }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+/// With CPUOffload norms are taken, and parts multiplied, on the host: on_host.cpp. What ranks
+/// reduce comes to the device for it, as their group is NCCL's.
+void reduce_norm_of_host(StepProgram& step) {
+  OptimizerOps ops(step);
+  ops.begin_stages(clip_stages);
+  const V zero = ops.temporary({}, DType::f32), norm = ops.temporary({}, DType::f32),
+          squared = ops.temporary({}, DType::f32), root = ops.temporary({}, DType::f32);
+  ops.op({}, {zero, norm}, 0, OpKind::empty);
+  const Values sent{norm};
+  ops.op({&sent}, {}, 0, OpKind::copy_from_host);
+  ops.kernel({norm}, {squared});  // ** 2
+  all_reduce(step, squared);
+  ops.kernel({squared}, {root});  // ** (1 / 2)
+  const Values read{root};
+  ops.op({&read}, {}, 0, OpKind::copy_to_host);  // .cpu()
+  ops.hold({zero, norm});
+}
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  if (config.memory.offload == Offload::parameters) return reduce_norm_of_host(step);
   Values gradients;
   for (const OptimizedTensor& t : step.optimized)
     if (t.gradient != ir::no_id) gradients.push_back(t.gradient);

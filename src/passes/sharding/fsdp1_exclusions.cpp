@@ -50,6 +50,14 @@ constexpr Exclusion of_fsdp1[] = {
     {"--shard fsdp1 --ema", "an average of flat parameters is not planned yet",
      "leave --ema out, or use --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},
+    {"--shard fsdp1 --offload parameters --grad-accum N, N above 1, without --no-sync",
+     "what a micro-batch reduces overwrites on the host what those before it reduced: "
+     "FullyShardedDataParallel does not accumulate there",
+     "use --no-sync, or --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.memory.offload == Offload::parameters && c.run.grad_accum > 1 &&
+              !c.layout.no_sync;
+     }},
     {"--shard fsdp1, ac-trainer", "planned for PyTorch, not run by the trainer",
      "use --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {

@@ -1,9 +1,11 @@
 // fully_shard (FSDP2), PyTorch v2.11: when a group is gathered, resharded, prefetched and reduced,
 // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py and _fsdp_state.py. What that allocates
 // is in fsdp2_buffers.cpp.
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "fsdp2_buffers.hpp"
@@ -95,6 +97,10 @@ class Fsdp2 {
         if (group_begins && !is_end(op)) current = backward_transition(current, b_.group_of(op), i);
       }
       push(op);
+    }
+    if (c_.task.scores) {
+      leave();
+      return;
     }
     backward_transition(current, -1, weights);
     finish_backward();
@@ -354,6 +360,15 @@ void gather_stages(StepProgram& step, const StepConfig& config) {
 /// dim-0 shards, padded to equal size on all ranks.
 void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   for (Parameter& parameter : step.parameters) {
+    // FSDPParam.reset_sharded_param: the other unit's, declared before
+    if (parameter.tied != no_id) {
+      const auto other =
+          std::find_if(step.parameters.begin(), step.parameters.end(),
+                       [&](const Parameter& p) { return p.value == parameter.tied; });
+      parameter.stored = other->stored;
+      parameter.optimized = other->optimized;
+      continue;
+    }
     const ir::Shape shape = step.program.value(parameter.value).shape;
     parameter.stored =
         step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
@@ -410,8 +425,8 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      "its embedding and its head are units of their own, and have their parameters for themselves",
      "use --fsdp-unit block",
      [](const ModelSpec& m, const StepConfig& c) {
-       return torchtitan_units(c) &&
-              (m.tied_embeddings || m.scaled_embedding || m.position_table > 0);
+       const bool tied = m.tied_embeddings && !model::layer_forms(m, c).ties_shards;
+       return torchtitan_units(c) && (tied || m.scaled_embedding || m.position_table > 0);
      }},
     {"--fsdp-unit torchtitan --lora",
      "an embedding that is gathered ahead for a backward that it has not is not planned yet",

@@ -40,8 +40,9 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
       c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
                                                                                   : 1;
   const std::int64_t count = ceil_div(blocks, per_unit);
+  const bool of_verl = c_.layout.fsdp_unit == FsdpUnit::verl;
   if (c_.layout.fsdp_unit == FsdpUnit::torchtitan ||
-      (c_.layout.fsdp_unit == FsdpUnit::accelerate && !is_tied())) {
+      ((c_.layout.fsdp_unit == FsdpUnit::accelerate || of_verl) && !is_tied())) {
     embedding_ = static_cast<std::int32_t>(count);
     head_ = embedding_ + 1;
   }
@@ -51,7 +52,7 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     experts_ = static_cast<std::int32_t>(all);
     all += blocks;
   }
-  if (c_.task.kind == Task::dpo && c_.task.reference == Reference::model)
+  if (c_.task.runs_reference() && c_.task.reference == Reference::model)
     reference_ = static_cast<std::int32_t>(all++);
   groups_.resize(static_cast<std::size_t>(all) + 1);
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -67,9 +68,9 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
   for (std::size_t i = 0; i < s_.parameters.size(); ++i) add(i);
   if (!c_.layout.reshard_after_forward)
     for (ParamGroup& unit : groups_) unit.reshard_after_forward = false;
-  root().reshard_after_forward = false;
+  if (!of_verl) root().reshard_after_forward = false;
   // Backward begins with it.
-  if (head_ >= 0) group(head_).reshard_after_forward = false;
+  if (head_ >= 0 && !of_verl) group(head_).reshard_after_forward = false;
   if (c_.layout.keep_last_block && count > 0)
     groups_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
   // TorchTitan 0.2.2, apply_fsdp: a stage would gather anew for each micro-batch.
@@ -129,8 +130,9 @@ std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
   if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
   if (module.leaf == ir::Module::embed) return embedding_;
   if (module.leaf == ir::Module::lm_head) return head_;
-  // accelerate finds no norm in a PeftModel.
-  const bool found = c_.layout.fsdp_unit != FsdpUnit::accelerate || !c_.adapters.used();
+  // accelerate finds no norm in a PeftModel; verl leaves it to the root.
+  const bool found = c_.layout.fsdp_unit != FsdpUnit::verl &&
+                     (c_.layout.fsdp_unit != FsdpUnit::accelerate || !c_.adapters.used());
   return module.leaf == ir::Module::final_norm && found ? head_ : -1;
 }
 

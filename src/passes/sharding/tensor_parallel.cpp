@@ -192,9 +192,6 @@ constexpr Exclusion exclusions_of_tp[] = {
      }},
     {"--tp --autocast", "its casts of DTensors are not planned yet", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.precision.autocast; }},
-    {"--tp --output-dtype fp32", "the cast of a DTensor's logits is not planned yet",
-     "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.memory.wide_output; }},
     {"--tp --adapter METHOD", "methods beside LoRA are not planned of split layers yet",
      "use --lora RANK",
      [](const ModelSpec&, const StepConfig& c) {

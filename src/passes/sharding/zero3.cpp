@@ -157,7 +157,7 @@ class Zero3 {
   /// begins anew with each forward: of the first no more than that is recorded, and the second does
   /// not follow it.
   [[nodiscard]] bool breaks_trace() const {
-    return c_.task.kind == Task::dpo && c_.task.reference == Reference::adapter;
+    return c_.task.runs_reference() && c_.task.reference == Reference::adapter;
   }
   /// The second forward, without gradients, sets ds_grads_remaining of each module to 0 before its
   /// backward counts it down: no hook runs after it (parameter_offload.py,

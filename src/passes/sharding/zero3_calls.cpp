@@ -121,7 +121,9 @@ class Hooks {
     for (; i < ops_.size() && ops_[i].phase == Phase::recompute; ++i) {
       if (!counts(ops_[i])) continue;
       Chain chain = chain_of(ops_[i]);
-      chain.erase(chain.begin(), chain.begin() + 3);
+      // A checkpoint is around a block's modules, or around one module, or none, outside of blocks.
+      const std::size_t within = ops_[i].module.block >= 0 ? chain.size() - 3 : is_leaf(chain);
+      chain.erase(chain.begin(), chain.end() - static_cast<std::ptrdiff_t>(within));
       go_to(std::move(chain), i);
     }
     if (reentrant_) go_to({}, i);
