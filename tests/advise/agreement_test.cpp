@@ -125,6 +125,26 @@ TEST_CASE("an option that changes nothing of the step is told") {
     CHECK(with.memory.peak_reserved == without.memory.peak_reserved);
     CHECK(with.time.step == without.time.step);
   }
+  // Beside what each needs: the same step without the last of them.
+  const std::pair<OptionList, const char*> lists[] = {
+      {{{"--world", "4"}, {"--shard", "ddp"}, {"--reduce-dtype", "fp32"}}, "in their own dtype"},
+      {{{"--world", "4"}, {"--shard", "zero2"}, {"--reduce-dtype", "fp32"}}, "in their own dtype"},
+      {{{"--ac", "none"}, {"--ac-scope", "submodule"}}, "nothing is checkpointed"},
+      {{{"--world", "4"}, {"--shard", "fsdp2"}, {"--fsdp-unit", "segment"}}, "grouped:K"},
+      {{{"--world", "4"}, {"--shard", "ddp"}, {"--no-sync", ""}}, "one micro-batch"},
+      {{{"--world", "4"}, {"--node-size", "8"}}, "of one node"}};
+  for (const auto& [list, why] : lists) {
+    OptionList fewer = list;
+    fewer.pop_back();
+    CAPTURE(list.back().first);
+    CHECK(any_has(advise::resolve(dense, list).notes, why));
+    CHECK_FALSE(any_has(advise::resolve(dense, fewer).notes, why));
+    const profile::Profile with = advise::plan(dense, resolve_options(list), false),
+                           less = advise::plan(dense, resolve_options(fewer), false);
+    CHECK(with.memory.peak_allocated == less.memory.peak_allocated);
+    CHECK(with.memory.peak_reserved == less.memory.peak_reserved);
+    CHECK(with.time.step == less.time.step);
+  }
   const OptionList ranks{{"--world", "16"}, {"--network", "hdr"}, {"--reduce-dtype", "fp32"}};
   CHECK(advise::resolve(dense, ranks).notes.empty());
   CHECK(advise::resolve(model::load_model("mixtral-8x7b"), {{"--capacity-factor", "2"}})

@@ -167,4 +167,21 @@ TEST_CASE("module kinds: the order is that of bytes saved for a millisecond, and
   }
 }
 
+TEST_CASE("under ZeRO 3 a checkpoint around what is in no block costs what its module keeps") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  for (const OptionList& more : {OptionList{}, OptionList{{"--lora", "8"}}}) {
+    OptionList options{{"--framework", "deepspeed"},
+                       {"--shard", "zero3"},
+                       {"--world", "2"},
+                       {"--batch", "1"},
+                       {"--seq", "256"}};
+    options.insert(options.end(), more.begin(), more.end());
+    const advise::ModuleCosts costs = advise::module_costs(model, resolve_options(options));
+    for (const char* kind : {"embedding", "loss", "MLP", "whole block"})
+      CHECK(of(costs, kind).peak_bytes > 0);
+    // logits in fp32 and bf16, (256, 128256), are made again
+    CHECK(of(costs, "loss").kept_bytes >= std::int64_t{256} * 128256 * 4);
+  }
+}
+
 }  // namespace ac_advisor::test

@@ -58,6 +58,8 @@ bool says(const std::string& text, std::initializer_list<const char*> parts) {
 
 /// What the target takes at all: its own kernels, an untied model.
 StepConfig plain(const std::string& target) {
+  if (target == "verl")
+    return resolve_options({{"--framework", "verl"}, {"--world", "8"}, {"--shard", "fsdp2"}});
   StepConfig c;
   if (target == "megatron") c.memory.kernels = Kernels::fused;
   if (target == "litgpt") {
@@ -77,7 +79,7 @@ StepConfig plain(const std::string& target) {
 TEST_CASE("every target stamps its version and takes a plain setting") {
   CHECK(advise::export_targets() == std::vector<std::string>{"automodel", "deepspeed", "hf",
                                                              "litgpt", "megatron", "torchtitan",
-                                                             "torchtune"});
+                                                             "torchtune", "verl"});
   for (const std::string& target : advise::export_targets()) {
     const auto result = advise::export_setting(target, llama_8b(), plain(target));
     CHECK(result.target == target);
@@ -92,7 +94,7 @@ TEST_CASE("an unknown target is refused with the known ones") {
 
 TEST_CASE("what no framework has is refused by all") {
   for (const std::string& target : advise::export_targets()) {
-    if (target == "litgpt") continue;  // whose plans have none of it
+    if (target == "litgpt" || target == "verl") continue;  // whose plans have none of it
     StepConfig c = plain(target);
     c.memory.ac = AcMode::budget;
     c.memory.ac_arg = 40LL << 30;
@@ -124,6 +126,7 @@ TEST_CASE("what no framework has is refused by all") {
 
 TEST_CASE("packed documents are exported to transformers and TRL, and refused for others") {
   for (const std::string& target : advise::export_targets()) {
+    if (target == "verl") continue;  // each of whose rows is a document
     StepConfig c = plain(target);
     c.run.packing = 8;
     c.run.attention = Attention::flash;
@@ -706,6 +709,61 @@ TEST_CASE("torchtune's recipes are exported in its YAML's own keys") {
   CHECK(says(error("torchtune", llama_1b(), c), {"--lora-dtype bf16"}));
 }
 
+TEST_CASE("verl's overrides are exported in their own names") {
+  StepConfig c = resolve_options({{"--framework", "verl"},
+                                  {"--world", "16"},
+                                  {"--prompt", "512"},
+                                  {"--completion", "1024"},
+                                  {"--batch", "2"},
+                                  {"--grad-accum", "4"},
+                                  {"--group", "8"},
+                                  {"--score-batch", "4"},
+                                  {"--phase-offload", "optimizer"},
+                                  {"--rollout", "vllm:tp4,util=0.6,sleep=1"}});
+  // 16 ranks x 2 x 4 rows are 16 prompts of 8 completions; two nodes of eight
+  CHECK(says(exported("verl", llama_8b(), c), {"python3 -m verl.trainer.main_ppo \\\n",
+                                               "algorithm.adv_estimator=grpo",
+                                               "data.max_prompt_length=512",
+                                               "data.max_response_length=1024",
+                                               "actor.ppo_mini_batch_size=16",
+                                               "actor.ppo_micro_batch_size_per_gpu=2",
+                                               "rollout.log_prob_micro_batch_size_per_gpu=4",
+                                               "rollout.n=8",
+                                               "actor.strategy=fsdp \\\n",
+                                               "fsdp_config.model_dtype=fp32",
+                                               "fsdp_config.param_offload=False",
+                                               "fsdp_config.optimizer_offload=True",
+                                               "model.enable_gradient_checkpointing=True",
+                                               "actor.optim.clip_grad=1.0",
+                                               "actor.use_kl_loss=False",
+                                               "actor.entropy_coeff=0 \\\n",
+                                               "rollout.tensor_model_parallel_size=4",
+                                               "rollout.gpu_memory_utilization=0.6",
+                                               "rollout.free_cache_engine=True",
+                                               "trainer.nnodes=2",
+                                               "trainer.n_gpus_per_node=8"}));
+  c.layout.shard = Sharding::hsdp;
+  c.layout.hsdp_shards = 8;
+  c.adapters.rank = 16;
+  c.adapters.targets = "all-linear";
+  c.task.reference = Reference::adapter;
+  c.task.parked = Parked::all;
+  CHECK(says(exported("verl", llama_8b(), c),
+             {"actor.strategy=fsdp2", "fsdp_config.fsdp_size=8", "model.lora_rank=16",
+              "model.target_modules=all-linear", "actor.use_kl_loss=True",
+              "fsdp_config.param_offload=True"}));
+  c.memory.ac = AcMode::selective;
+  CHECK(says(error("verl", llama_8b(), c), {"--ac selective", "use --ac full"}));
+  c.memory.ac = AcMode::full;
+  c.memory.scope = AcScope::submodule;
+  CHECK(says(error("verl", llama_8b(), c), {"--ac-scope submodule", "--ac-scope block"}));
+  c = plain("verl");
+  CHECK(says(error("hf", llama_8b(), c), {"--framework verl", "export to verl"}));
+  CHECK(says(error("verl", llama_8b(), plain("hf")), {"--framework hf", "--framework verl"}));
+  c.task.rollout = Rollout::served;
+  CHECK(says(error("verl", llama_8b(), c), {"--rollout served", "use --rollout vllm"}));
+}
+
 TEST_CASE("litgpt's scripts are exported in their arguments' own names") {
   StepConfig c = plain("litgpt");
   c.run.batch = 4;
@@ -757,6 +815,9 @@ TEST_CASE("shards on the host are exported where FSDP2's policy, or DeepSpeed's,
   StepConfig c = eight_ranks(Sharding::fsdp2);
   c.memory.offload = Offload::parameters;
   CHECK(says(exported("hf", llama_8b(), c), {"fsdp_offload_params: true"}));
+  StepConfig flat = c;
+  flat.layout.shard = Sharding::fsdp1;
+  CHECK(says(exported("hf", llama_8b(), flat), {"fsdp_version: 1", "fsdp_offload_params: true"}));
   CHECK(says(exported("deepspeed", llama_8b(), c), {"\"offload_param\"", "\"offload_optimizer\""}));
   CHECK(says(error("automodel", llama_8b(), c), {"--offload parameters", "export to torchtitan"}));
   c.precision.param_dtype = c.precision.reduce_dtype = DType::f32;

@@ -31,7 +31,7 @@ TEST_CASE("a framework's own layers are planned where it has the model, by its p
     const advise::Resolved own = advise::resolve(model::load_model("llama-3.1-8b"), options);
     CHECK(to_option(own.config.run.transformer_impl) == std::string(framework));
     CHECK(own.notes.empty());
-    const model::ModelSpec gemma = model::load_model("gemma-2-2b");
+    const model::ModelSpec gemma = model::load_model("gemma-3-1b");
     const advise::Resolved other = advise::resolve(gemma, options);
     CHECK(other.config.run.transformer_impl == TransformerImpl::hf);
     OptionList by_hand = options;

@@ -1,39 +1,22 @@
 // ac-advisor check as CI runs it: exit codes, files, and the examples of docs/ci.
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "gate/gate_folder.hpp"
+#include "shell.hpp"
 #include "test_paths.hpp"
 
 using ac_advisor::test::GateFolder;
 using ac_advisor::test::Json;
+using ac_advisor::test::Ran;
+using ac_advisor::test::shell;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct Result {
-  int code = -1;
-  std::string text;
-};
-
-Result shell(const std::string& line) {
-  Result result;
-  std::FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-    result.text.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
-  return result;
-}
-
 const std::string program(ac_advisor::test::program);
 
 /// Runs in the folder; stderr goes where `more` sends it.
-Result check(const GateFolder& folder, const std::string& arguments,
-             const std::string& before = {}) {
+Ran check(const GateFolder& folder, const std::string& arguments, const std::string& before = {}) {
   return shell("cd '" + folder / "" + "' && " + before + " " + program + " check " + arguments);
 }
 
@@ -118,10 +101,10 @@ TEST_CASE("check: --update is whole or not at all") {
   model["num_hidden_layers"] = 4;
   folder.write("model/config.json", model.dump());
   // A file may not grow beyond 512 bytes: a full disk.
-  const Result full = check(folder, "--update 2>&1", "ulimit -f 1;");
+  const Ran full = check(folder, "--update 2>&1", "ulimit -f 1;");
   CHECK(full.code == 2);
-  CHECK(contains(full.text, "baselines/small.json"));
-  CHECK(contains(full.text, "left as it was"));
+  CHECK(contains(full.out, "baselines/small.json"));
+  CHECK(contains(full.out, "left as it was"));
   CHECK(folder.read("baselines/small.json") == good);
   CHECK(std::distance(fs::directory_iterator(folder / "baselines"), fs::directory_iterator()) == 1);
   if (geteuid() != 0) {  // root may write everywhere
@@ -139,9 +122,9 @@ TEST_CASE("check: --update leaves what it cannot plan, and says so") {
   REQUIRE(check(folder, "--update").code == 0);
   const std::string good = folder.read("baselines/small.json");
   folder.write("model/config.json", "{}");
-  const Result result = check(folder, "--update 2>&1");
+  const Ran result = check(folder, "--update 2>&1");
   CHECK(result.code == 2);
-  CHECK(contains(result.text, "model_type"));
+  CHECK(contains(result.out, "model_type"));
   CHECK(folder.read("baselines/small.json") == good);
 }
 
@@ -150,12 +133,12 @@ TEST_CASE("check: every format goes to stdout or to a file, and the file's table
   REQUIRE(check(folder, "--update").code == 0);
   for (const char* format : {"table", "json", "md", "junit", "github", "gitlab", "bencher"}) {
     CAPTURE(format);
-    const Result out = check(folder, std::string("--format ") + format);
+    const Ran out = check(folder, std::string("--format ") + format);
     CHECK(out.code == 0);
-    const Result log = check(folder, std::string("--format ") + format + " --output f 2>&1");
+    const Ran log = check(folder, std::string("--format ") + format + " --output f 2>&1");
     CHECK(log.code == 0);
-    CHECK(contains(log.text, "passed"));
-    CHECK(folder.read("f") == out.text);
+    CHECK(contains(log.out, "passed"));
+    CHECK(folder.read("f") == out.out);
   }
 }
 
@@ -188,29 +171,6 @@ TEST_CASE("check: the day comes from --today, else from SOURCE_DATE_EPOCH") {
   CHECK(check(folder, "--today 2001-09-09", "SOURCE_DATE_EPOCH=1000086400").code == 0);
   CHECK(check(folder, "2>/dev/null", "SOURCE_DATE_EPOCH=now").code == 2);
   CHECK(check(folder, "").code == 1);  // today is long past it
-}
-
-TEST_CASE("check: the commands of docs/ci are what the program takes") {
-  const SmallGate folder(strict);
-  REQUIRE(check(folder, "--update").code == 0);
-  int commands = 0;
-  for (const char* file : {"github-actions.yml", "gitlab-ci.yml"}) {
-    std::ifstream text(std::string(ac_advisor::test::source_dir) + "/docs/ci/" + file);
-    REQUIRE(text);
-    for (std::string line; std::getline(text, line);) {
-      const std::string run = "/run check";
-      const std::size_t at = line.find(run);
-      if (at == std::string::npos) continue;
-      ++commands;
-      std::string arguments = line.substr(at + run.size());
-      arguments = arguments.substr(0, arguments.find(" ||"));
-      CAPTURE(arguments);
-      CHECK(check(folder, arguments + " 2>/dev/null").code == 0);
-      if (const std::size_t out = arguments.find("--output "); out != std::string::npos)
-        CHECK(fs::file_size(folder / arguments.substr(out + 9)) > 0);
-    }
-  }
-  CHECK(commands == 4);
 }
 
 TEST_CASE("check: the example of docs/ci/README.md is read without complaint") {

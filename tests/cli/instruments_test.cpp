@@ -1,10 +1,8 @@
 // measure --trace and --counters, with a trainer that a script plays: which runs there are, and
 // what of each goes into the profile.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "shell.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor {
@@ -45,10 +44,7 @@ profile::Profile counted() {
   return p;
 }
 
-struct Ran {
-  int code = -1;
-  std::string out;
-};
+using test::Ran;
 
 /// measure on "a GPU" with a trainer that answers with these files, by instrument.
 Ran measure(const std::string& options, const profile::Profile& plain,
@@ -73,13 +69,7 @@ Ran measure(const std::string& options, const profile::Profile& plain,
   const std::string line =
       environment + " AC_TRAINER='" + trainer.string() + "' " + std::string(test::program) +
       " measure tiny-llama --gpu h200 --batch 1 --seq 64 --format json " + options + " 2>/dev/null";
-  Ran ran;
-  std::FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-    ran.out.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
+  Ran ran = test::shell(line);
   std::ifstream runs(folder / "runs");
   std::string all;
   for (std::string word; runs >> word;) all += word + " ";

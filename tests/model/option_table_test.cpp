@@ -29,6 +29,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 /// "grouped:2" of "grouped:K", "budget:1GiB" of "budget:SIZE", "memory-budget:0.5" of ":F".
 std::string example(std::string_view word) {
+  if (word.starts_with("vllm:tp")) return "vllm:tp2,util=0.5,sleep=1";
   const std::size_t colon = word.find(':');
   if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
   const bool part = word.ends_with(":F") || word.ends_with(":RATIO") || word.ends_with(":SHARE");
@@ -84,9 +85,13 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   const bool of_reference = row.name == "--ref", of_prompt = row.name == "--prompt";
   if (row.name == "--task" || of_reference || of_prompt) list.emplace_back("--framework", "trl");
-  if (row.name == "--rollout")
+  if (row.name == "--phase-offload" || row.name == "--score-batch" || row.name == "--entropy-loss")
+    list.insert(list.end(), {{"--framework", "verl"}, {"--prompt", "8"}});
+  if (row.name == "--fsdp-unit" && text == "verl") list.emplace_back("--shard", "fsdp2");
+  if (row.name == "--rollout" || row.name == "--completion" || row.name == "--group")
     list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});
   if (row.name == "--task" && text == "grpo") list.emplace_back("--prompt", "8");
+  if (row.name == "--task" && text == "kto") list.emplace_back("--batch", "2");
   if (of_prompt || (of_reference && text != "none")) list.emplace_back("--task", "dpo");
   if (of_reference && text == "adapter") list.emplace_back("--lora", "8");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")

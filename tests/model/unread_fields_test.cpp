@@ -184,6 +184,9 @@ TEST_CASE("what the file says and the plan does not follow is told once each") {
   CHECK(contains(warning("architectures", {"LlamaForSequenceClassification"}),
                  "names \"LlamaForSequenceClassification\": the step is planned with the head"));
   CHECK(warning("architectures", {"LlamaForCausalLM"}) == "");
+  CHECK(contains(warning("mm_vision_tower", "openai/clip-vit-large-patch14-336"),
+                 "mm_vision_tower is of an encoder that the class of this model_type does not "
+                 "have: the language model alone is planned"));
   CHECK(contains(warning("dual_chunk_attention_config", {{"chunk_size", 262144}}),
                  "\"dual_chunk_attention_config\" is of other programs"));
 }

@@ -53,7 +53,7 @@ def engines_step(entry):
 
 def compiled(entry):
     peft_peaks.plain = PLAIN_MODEL
-    emulated_peaks.model_of = BY_BLOCKS
+    emulated_peaks.model_of = BY_BLOCKS if entry.get("lora") else PLAIN_MODEL
     try:
         return compile_peaks.measure(entry)
     finally:

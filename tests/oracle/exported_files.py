@@ -43,6 +43,7 @@ CASES = [
     ("hf", "llama-3.2-1b", ["--framework", "hf-trainer", "--world", "8"]),
     ("hf", "llama-3.2-1b", ["--framework", "hf-trainer", "--optimizer", "paged-adamw"]),
     ("hf", "llama-3.2-1b", ["--framework", "hf-trainer", "--world", "8", "--shard", "fsdp1"]),
+    ("hf", "llama-3.2-1b", ["--framework", "hf-trainer", "--world", "8", "--shard", "fsdp1", "--offload", "parameters"]),
     ("hf", "llama-3.2-1b", ["--framework", "hf-trainer", "--world", "8", "--shard", "hsdp:4",
                             "--clip-grad", "0.0000001", "--grad-accum", "2"]),
     ("hf", "llama-3.2-1b", ["--framework", "trl", "--lora", "16", "--packing", "4", "--attn",

@@ -57,6 +57,20 @@ std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& co
       .rebuilding_peak;
 }
 
+/// Of a step of several phases, those beside the one that trains.
+void add_task_phases(const json& entry, const profile::Profile& p, Figures& figures) {
+  if (!entry.contains("task_phases")) return;
+  for (const auto& [name, counted] : entry.at("task_phases").items()) {
+    const auto planned =
+        std::find_if(p.task_phases.begin(), p.task_phases.end(),
+                     [&](const profile::TaskPhase& phase) { return phase.name == name; });
+    const bool found = planned != p.task_phases.end();
+    figures[name + " allocated"] = {found ? planned->allocated : 0, counted.at("allocated")};
+    if (counted.contains("reserved"))
+      figures[name + " reserved"] = {found ? planned->reserved : 0, counted.at("reserved")};
+  }
+}
+
 Figures of_counters(const OracleCase& one) {
   const json& entry = one.entry;
   const model::ModelSpec model = model_of(one);
@@ -89,6 +103,7 @@ Figures of_loop(const OracleCase& one) {
   Figures figures{{"allocated", {m.peak_allocated, entry.at("peak_allocated")}},
                   {"reserved", {m.peak_reserved, entry.at("peak_reserved")}}};
   add_launches(entry, p, figures);
+  add_task_phases(entry, p, figures);
   if (!entry.contains("peak_by_phase")) return figures;  // the Trainer's own loop
   const json& counted = entry.at("peak_by_phase");
   figures["forward"] = {std::max(m.peak_by_phase[0], m.peak_by_phase[1]), counted.at("forward")};

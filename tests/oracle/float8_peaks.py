@@ -123,7 +123,7 @@ class Optimizer:
 @contextlib.contextmanager
 def converting(entry):
     """Models are made with torchao's layers, and optimizers with the scales of what is gathered in fp8."""
-    training_step.torchtitan_policy = policy
+    others, training_step.torchtitan_policy = training_step.torchtitan_policy, policy
     plain, make_optimizer = emulated_peaks.model_of, emulated_peaks.make_optimizer
     if entry.get("fp8_all_gather"):
         emulated_peaks.make_optimizer = lambda entry, step: Optimizer(make_optimizer(entry, step), step)
@@ -132,6 +132,7 @@ def converting(entry):
     try:
         yield
     finally:
+        training_step.torchtitan_policy = others
         emulated_peaks.model_of, emulated_peaks.make_optimizer = plain, make_optimizer
 
 

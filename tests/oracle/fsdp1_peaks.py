@@ -65,17 +65,22 @@ def cases():
         yield shape(f"tiny_{family}", batch=2, seq=64, world=3)
 
 
-def parallel(step, blocks, entry):
+def wrapped(step, entry, **more):
+    """In units of blocks and a root, as accelerate wraps a model; `more` as FullyShardedDataParallel takes it."""
     emulated_peaks.on_device(step)
-    wrapped = {id(block) for block in training_step.blocks_of(step.m)}  # with the checkpoints around them
+    blocks = {id(block) for block in training_step.blocks_of(step.m)}  # with the checkpoints around them
     dtypes = {name: training_step.DTYPES[entry[name]] for name in ("compute_dtype", "reduce_dtype")}
     mixed = any(dtype != training_step.DTYPES[entry["param_dtype"]] for dtype in dtypes.values())
-    trained = FullyShardedDataParallel(
-        step, auto_wrap_policy=CustomPolicy(lambda module: id(module) in wrapped),
+    return FullyShardedDataParallel(
+        step, auto_wrap_policy=CustomPolicy(lambda module: id(module) in blocks),
         mixed_precision=MixedPrecision(dtypes["compute_dtype"], dtypes["reduce_dtype"]) if mixed else None,
         sharding_strategy=ShardingStrategy.FULL_SHARD,
         backward_prefetch=PREFETCHES.get(entry.get("backward_prefetch"), BackwardPrefetch.BACKWARD_PRE),
-        limit_all_gathers=True, forward_prefetch=False, use_orig_params=True, device_id=torch.cuda.current_device())
+        limit_all_gathers=True, forward_prefetch=False, use_orig_params=True, device_id=torch.cuda.current_device(), **more)
+
+
+def parallel(step, blocks, entry):
+    trained = wrapped(step, entry)
     # Shards get memory of their own: what they were cut from leaves none of its blocks behind.
     handles = [module._handle for module in FullyShardedDataParallel.fsdp_modules(trained)]
     for handle in handles:

@@ -39,20 +39,20 @@ def errors(peaks):
     write(DRAWS, every)
 
 
-def main():
-    if sys.argv[1] == "--errors":
-        return errors(sys.argv[2])
-    import packed_flash  # noqa: F401  before transformers
+def ended(output):
+    """Labels of the steps that a library ended with an error."""
+    left_out = output + ".ended_with_an_error"
+    if not os.path.exists(left_out):
+        return set()
+    with open(left_out) as file:
+        return {line.split("  ")[0] for line in file}
+
+
+def run(output, entries, measure, about, mine=lambda entry: True):
+    """As emulated_peaks.main, ending with AGAIN after a step that a library ends with an error."""
     import emulated_peaks
     from accelerate import PartialState
-    from blind_finetune_peaks import measure
     from emulated_cases import label
-
-    left_out = sys.argv[1] + ".ended_with_an_error"
-    done = set()
-    if os.path.exists(left_out):
-        with open(left_out) as file:
-            done = {line.split("  ")[0] for line in file}
 
     nothing_left = emulated_peaks.nothing_left
 
@@ -70,11 +70,33 @@ def main():
             return measure(entry)
         except Exception as error:  # noqa: BLE001  whatever a library raises is what it says of the step
             said = str(error).splitlines() or [""]
-            with open(left_out, "a") as file:
+            with open(output + ".ended_with_an_error", "a") as file:
                 print(f"{label(entry)}  {type(error).__name__}: {said[0][:200]}", file=file)
             raise SystemExit(AGAIN) from error  # what it has left behind would be in the next step's figures
 
-    return emulated_peaks.main([one["case"] for one in draws() if label(one["case"]) not in done], ran, __doc__)
+    return emulated_peaks.main(entries, ran, about, mine)
+
+
+def main():
+    if sys.argv[1] == "--errors":
+        return errors(sys.argv[2])
+    import packed_flash  # noqa: F401  before transformers
+    from blind_finetune_peaks import measure
+    from emulated_cases import label
+    from graded_cases import can_run
+
+    output, have = sys.argv[1], set()
+    if os.path.exists(output):
+        with open(output) as file:
+            have = {label(one["case"]) for one in json.load(file)["cases"]}
+    done = ended(output)
+
+    def wanted(one):
+        """Those that the file has stay; what had an error and is none of the file's is refused by now."""
+        name = label(one["case"])
+        return name in have or name not in done and "error_percent" not in one and can_run(one["case"])
+
+    return run(output, [one["case"] for one in draws() if wanted(one)], measure, __doc__)
 
 
 if __name__ == "__main__":

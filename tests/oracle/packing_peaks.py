@@ -83,7 +83,8 @@ def cases():
 def model_of(entry):
     """On the meta device."""
     config = transformers.AutoConfig.for_model(**emulated_cases.config_of(entry["model"]))
-    config._attn_implementation = {"flash": "flash_attention_2", "eager": "eager"}.get(entry["attn"], "sdpa")
+    without = "eager" if config.model_type in emulated_cases.EAGER_ONLY else "sdpa"
+    config._attn_implementation = {"flash": "flash_attention_2", "eager": "eager"}.get(entry["attn"], without)
     with torch.device("meta"):
         model = auto_class(config).from_config(config, dtype=DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()

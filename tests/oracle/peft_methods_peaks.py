@@ -103,7 +103,7 @@ def build(entry, on_loss):
         model.enable_input_require_grads()
     model = get_peft_model(model, config_of(entry["adapter"], entry))
     trainable.append(model.get_nb_trainable_parameters()[0])
-    training_step.checkpoint_blocks(model.get_base_model(), entry["ac"])
+    training_step.checkpoint_blocks(model.get_base_model(), emulated_peaks.ac_of(entry))
     step = Step(model, entry, on_loss)
     return step, step
 

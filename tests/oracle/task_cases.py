@@ -70,6 +70,13 @@ DRAWN_FROM = ["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "
 LENGTHS = [256, 512, 768, 1000, 1536, 2048]
 
 
+def adapters(draw, quantizes=True):
+    words = ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
+    if quantizes:
+        words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+    return words
+
+
 def loop(draw, optimizers):
     """What any of the trainers may be given."""
     words = []
@@ -94,9 +101,7 @@ def drawn(count=30):
         words = [TRL, "--task", task, "--batch", draw.choice("12345"), "--seq", str(seq)]
         adapted = draw.random() < 0.45
         if adapted:
-            words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
-            if task == "dpo":
-                words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+            words += adapters(draw, quantizes=task == "dpo")
         if task == "dpo":
             words += draw.choice([[], ["--ref precomputed"]])
         if task != "reward" and draw.random() < 0.4:
@@ -126,12 +131,32 @@ def drawn_online(count=30):
         seq = draw.choice(LENGTHS)
         words = [TRL, "--task grpo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
         if draw.random() < 0.45:
-            words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
-            words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+            words += adapters(draw)
             words += draw.choice([[], ["--ref adapter"]])
         elif draw.random() < 0.3:
             words += ["--ref model"]
         yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online()]
+def unpaired():
+    """KTOTrainer's."""
+    for name in ("llama", "qwen2", "untied"):
+        for more in ("", "--ac none", "--ref precomputed", "--param-dtype bf16", "--grad-accum 2", f"--lora 16 {ALL}",
+                     f"--lora 16 {ALL} --ref precomputed", f"{QLORA} {ALL}"):
+            yield name, f"{TRL} --task kto --batch 4 --seq 1024 --prompt 256 {more}".rstrip()
+
+
+def drawn_unpaired(count=20):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(49)
+    for _ in range(count):
+        name = draw.choice(DRAWN_FROM)
+        seq = draw.choice(LENGTHS)
+        words = [TRL, "--task kto --batch", draw.choice("2346"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        if draw.random() < 0.45:
+            words += adapters(draw)
+        words += draw.choice([[], [], ["--ref precomputed"]])
+        yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired()]

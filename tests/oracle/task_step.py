@@ -1,4 +1,4 @@
-"""The steps of --task: TRL's own DPOTrainer, RewardTrainer, ORPOTrainer, CPOTrainer (SimPO), GRPOTrainer and RLOOTrainer, with
+"""The steps of --task: TRL's own DPOTrainer, KTOTrainer, RewardTrainer, ORPOTrainer, CPOTrainer (SimPO), GRPOTrainer and RLOOTrainer, with
 their own defaults."""
 
 import os
@@ -37,6 +37,12 @@ def pairs(options):
     if options.task == "reward":
         text = {"chosen": text["prompt"] + text["chosen"], "rejected": text["prompt"] + text["rejected"]}
     return datasets.Dataset.from_list([text] * rows_of(options))
+
+
+def answers(options):
+    """Good and bad ones in turn."""
+    text = {"prompt": "w " * options.prompt, "completion": "w " * (options.seq - options.prompt - 1)}
+    return datasets.Dataset.from_list([text | {"label": i % 2 == 0} for i in range(rows_of(options))])
 
 
 def prompts(options):
@@ -120,6 +126,11 @@ def make_trainer(model, config, options, folder):
         reference = build(config, options, dtype, False) if options.ref == "model" else None
         return trl.DPOTrainer(model, reference, args=trl.DPOConfig(
             precompute_ref_log_probs=precomputed, **common(options, folder)), **more)
+    if options.task == "kto":
+        reference = build(config, options, dtype, False) if options.ref == "model" else None
+        return trl.KTOTrainer(model, reference, args=trl.KTOConfig(
+            precompute_ref_log_probs=options.ref == "precomputed", **common(options, folder)),
+            **(more | {"train_dataset": answers(options)}))
     if options.task == "reward":
         return trl.RewardTrainer(model, args=trl.RewardConfig(**common(options, folder)), **more)
     if options.task == "orpo":
@@ -133,7 +144,7 @@ def make_trainer(model, config, options, folder):
 
 def measure_task(config, options):
     """Figures of the second step, which has moments; reserved memory is that of both."""
-    if options.task == "dpo" and options.ref is None:
+    if options.task in ("dpo", "kto") and options.ref is None:
         options.ref = "adapter" if options.lora else "model"
     model = build(config, options, DTYPES[options.param_dtype], options.quantize != "none")
     torch.cuda.empty_cache()

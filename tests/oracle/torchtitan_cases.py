@@ -1,6 +1,17 @@
 """The cases of torchtitan_peaks.py: models of emulated_cases.py, and the planner's options."""
 
+import random
+
 from emulated_cases import VALUES, label, sizes
+
+
+
+def experts_of(count, chosen, width, values):
+    """A qwen3_moe whose blocks all have experts, which is what TorchTitan's have."""
+    return values | {"model_type": "qwen3_moe", "num_experts": count, "num_experts_per_tok": chosen,
+                     "moe_intermediate_size": width, "norm_topk_prob": True, "decoder_sparse_step": 1,
+                     "mlp_only_layers": []}
+
 
 # Untied, with layers that TorchTitan's llama3 and qwen3 have.
 VALUES |= {
@@ -9,6 +20,15 @@ VALUES |= {
     "llama31_8b": sizes(4096, 14336, 32, 32, 8, 128, 128256, False, model_type="llama", max_position_embeddings=131072),
     "qwen3_8b_4layers": sizes(4096, 12288, 4, 32, 8, 128, 151936, False, model_type="qwen3"),
     "smollm17b_untied_8layers": VALUES["smollm17b_untied_8layers"],
+    "qwen3_06b": VALUES["qwen3_06b"],
+    "qwen3_06b_6layers": VALUES["qwen3_06b"] | {"num_hidden_layers": 6},
+    "qwen3_17b_5layers": sizes(2048, 6144, 5, 16, 8, 128, 151936, True, model_type="qwen3"),
+    "qwen3_4b_4layers": sizes(2560, 9728, 4, 32, 8, 128, 151936, True, model_type="qwen3"),
+    "qwen3_moe_30b_2layers": experts_of(128, 8, 768, sizes(2048, 6144, 2, 32, 4, 128, 151936, False)),
+    "qwen3_moe_64_experts_3layers": experts_of(64, 8, 512, sizes(1536, 4096, 3, 16, 4, 128, 64000, False)),
+    "qwen3_moe_16_experts_4layers": experts_of(16, 4, 768, sizes(1024, 3072, 4, 16, 8, 64, 32000, False)),
+    "qwen3_moe_24_experts_3layers": experts_of(24, 3, 640, sizes(1280, 2560, 3, 10, 2, 128, 50304, False)),
+    "qwen3_moe_tied_3layers": experts_of(32, 2, 1024, sizes(2048, 4096, 3, 16, 8, 128, 100352, True)),
 }
 SMALL = "smollm17b_untied_4layers"
 
@@ -73,6 +93,43 @@ def compiled():
         yield shape("llama31_8b_4layers", ac=ac, world=8, kernels="compiled", transformer_impl="hf")
 
 
+def tied():
+    """qwen3 whose head has the embedding's weight, drawn."""
+    draw = random.Random("tied qwen3")
+    worlds = [{}, {}, {"world": 2}, {"world": 3}, {"world": 8}, {"world": 8}, {"world": 8, "shard": "hsdp:4"},
+              {"world": 8, "shard": "ddp"}, {"world": 8, "tp": 2}, {"world": 4, "cp": 2, "cp_rank": 0}]
+    for world in worlds * 2:
+        model = draw.choice(("qwen3_06b_6layers", "qwen3_17b_5layers", "qwen3_4b_4layers"))
+        batch, seq = draw.choice(((1, 4096), (2, 2048), (3, 1000), (4, 1024), (1, 8192)))
+        ac = draw.choice(("none", "selective", "full", "every:2"))
+        accum = {"grad_accum": draw.choice((2, 3))} if draw.random() < 0.25 else {}
+        if "tp" in world or "cp" in world:
+            batch, seq, accum = 2, 2048, {}
+        yield shape(model, batch=batch, seq=seq, ac=ac, **world, **accum)
+    yield shape("qwen3_06b", ac="selective", world=8)
+
+
+def experts():
+    """qwen3's mixture of experts, drawn."""
+    draw = random.Random("qwen3's experts")
+    worlds = [{"world": 2}, {"world": 3}, {"world": 4}, {"world": 8}, {"world": 8}, {"world": 8, "shard": "hsdp:4"},
+              {"world": 4, "cp": 2, "cp_rank": 0}, {"world": 4, "pp": 2, "pp_rank": 0}, {"world": 4, "pp": 2, "pp_rank": 1}]
+    models = [name for name in VALUES if name.startswith("qwen3_moe_") and name != "qwen3_moe_30b_2layers"]
+    for world in worlds * 4:
+        model = draw.choice(models)
+        batch, seq = draw.choice(((1, 4096), (2, 2048), (3, 1000), (4, 1024), (1, 8192)))
+        ac = draw.choice(("none", "selective", "full", "every:2"))
+        accum = {"grad_accum": draw.choice((2, 3))} if draw.random() < 0.25 else {}
+        if "cp" in world or "pp" in world:
+            batch, seq = 1, draw.choice((2048, 4096))
+            accum = {"grad_accum": 4} if "pp" in world else {}
+        if "pp" in world and VALUES[model]["tie_word_embeddings"]:
+            continue  # which TorchTitan refuses
+        yield shape(model, batch=batch, seq=seq, ac=ac, **world, **accum)
+    for ac in ("none", "selective", "full"):
+        yield shape("qwen3_moe_30b_2layers", ac=ac, world=8)
+
+
 def rank_of(entry):
     """TorchTitan has stages outermost, parts of a layer innermost."""
     data = entry.get("world", 1) // entry.get("pp", 1)
@@ -86,6 +143,8 @@ def all_cases():
     yield from in_sequences()
     yield from in_stages()
     yield from compiled()
+    yield from tied()
+    yield from experts()
 
 
 if __name__ == "__main__":

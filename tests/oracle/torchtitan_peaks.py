@@ -18,10 +18,11 @@ from torch.distributed.tensor.experimental import _attention
 from torchtitan.components.loss import build_cross_entropy_loss
 from torchtitan.components.optimizer import build_optimizers
 from torchtitan.config import JobConfig, TORCH_DTYPE_MAP
-from torchtitan.distributed import ParallelDims
+from torchtitan.distributed import ParallelDims, activation_checkpoint
 from torchtitan.distributed import utils as dist_utils
 from torchtitan.distributed.context_parallel import prepare_context_parallel_input
 from torchtitan.distributed.pipeline_parallel import pipeline_llm
+from torchtitan.models.moe import MoEArgs
 from torchtitan.tools import utils
 
 import emulated_peaks
@@ -31,6 +32,7 @@ from torchtitan_cases import all_cases, rank_of
 
 DEFAULTS = {"attn": "cudnn", "tp": 1, "cp": 1, "pp": 1, "pp_schedule": "1f1b", "loss_parallel": True,
             "kernels": "eager", "shard": "fsdp2"}
+ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29517"}
 SCHEDULES = {"1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb1": "InterleavedZeroBubble"}
 
 
@@ -69,8 +71,13 @@ def model_of(entry):
     c = config_of(entry["model"])
     common = {"dim": c["hidden_size"], "n_layers": c["num_hidden_layers"], "n_heads": c["num_attention_heads"],
               "n_kv_heads": c["num_key_value_heads"], "vocab_size": c["vocab_size"], "norm_eps": c["rms_norm_eps"]}
-    if c["model_type"] == "qwen3":
-        args = qwen3.Qwen3ModelArgs(**common, head_dim=c["head_dim"], hidden_dim=c["intermediate_size"])
+    if c["model_type"] in ("qwen3", "qwen3_moe"):
+        experts = {} if c["model_type"] == "qwen3" else {
+            "moe_enabled": True, "moe_inter_dim": c["moe_intermediate_size"], "moe_args": MoEArgs(
+                num_experts=c["num_local_experts"], num_shared_experts=0, top_k=c["num_experts_per_tok"],
+                score_func="softmax", route_norm=c["norm_topk_prob"], score_before_experts=False)}
+        args = qwen3.Qwen3ModelArgs(**common, head_dim=c["head_dim"], hidden_dim=c["intermediate_size"],
+                                   enable_weight_tying=c["tie_word_embeddings"], **experts)
         return qwen3.get_train_spec(), args
     # FeedForward rounds what it is given up to a multiple.
     args = llama3.TransformerModelArgs(**common, ffn_dim_multiplier=1e-3, multiple_of=c["intermediate_size"])
@@ -119,6 +126,7 @@ def build(entry, job, dims, on_loss):
 
 def steps(entry, marks, _):
     job, dims = job_of(entry), dims_of(entry)
+    activation_checkpoint._layer_sac_count = 0  # a process has one model
     config = config_of(entry["model"])
     dims.build_mesh()
     schedule, stages, parts, loss_fn = build(entry, job, dims, lambda: marks.enter("loss"))
@@ -187,5 +195,7 @@ def measure(entry):
 
 
 if __name__ == "__main__":
+    for name, value in ALONE.items():  # torchrun's variables, which a dryrun of one rank has not
+        os.environ.setdefault(name, value)
     sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__,
                                  lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0"))))

@@ -11,13 +11,11 @@ import importlib.util
 import sys
 import types
 
-import torch
 from torch import nn
 
 import emulated_peaks
-import training_step
 from emulated_cases import config_of
-from torchtune_peaks import Recipe, shape, steps
+from torchtune_peaks import of_own_layers, shape, steps
 
 
 def bare(name, path, **names):
@@ -83,22 +81,7 @@ def decoder_of(entry):
 
 
 def build(entry, on_loss):
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("meta"):
-        decoder = decoder_of(entry)
-    torch.set_default_dtype(torch.float32)
-    decoder.layers = nn.ModuleList(
-        training_step.checkpoint_wrapper(layer, preserve_rng_state=False) if entry["ac"] == "full" else layer
-        for layer in decoder.layers)
-    chunks = int(entry["loss"].removeprefix("chunked-logits:"))
-    decoder.set_num_output_chunks(chunks)
-    decoder.m = types.SimpleNamespace(base_model=decoder, lm_head=decoder.output)  # what shard_over looks at
-    emulated_peaks.parallel(decoder, list(decoder.layers), entry)
-    for module in decoder.modules():
-        if hasattr(module, "rope_init"):
-            with torch.device("cuda"):
-                module.rope_init()
-    return decoder, Recipe(decoder, chunks, on_loss)
+    return of_own_layers(decoder_of, entry, on_loss)
 
 
 def own(model, **more):

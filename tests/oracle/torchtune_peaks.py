@@ -109,6 +109,26 @@ def build(entry, on_loss):
     return decoder, Recipe(decoder, chunks, on_loss, around, compiles)
 
 
+def of_own_layers(decoder_of, entry, on_loss):
+    """Of torchtune's own TransformerDecoder, which `decoder_of(entry)` makes without memory."""
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("meta"):
+        decoder = decoder_of(entry)
+    torch.set_default_dtype(torch.float32)
+    decoder.layers = nn.ModuleList(
+        training_step.checkpoint_wrapper(layer, preserve_rng_state=False) if entry["ac"] == "full" else layer
+        for layer in decoder.layers)
+    chunks = int(entry["loss"].removeprefix("chunked-logits:"))
+    decoder.set_num_output_chunks(chunks)
+    decoder.m = types.SimpleNamespace(base_model=decoder, lm_head=decoder.output)  # what shard_over looks at
+    emulated_peaks.parallel(decoder, list(decoder.layers), entry)
+    for module in decoder.modules():
+        if hasattr(module, "rope_init"):
+            with torch.device("cuda"):
+                module.rope_init()
+    return decoder, Recipe(decoder, chunks, on_loss)
+
+
 def offloading():
     """training/_activation_offloading.py by itself: the package asks for an older torchao."""
     folder = importlib.util.find_spec("torchtune").submodule_search_locations[0]

@@ -1,5 +1,7 @@
 """The cases of tp_peaks.json: models of emulated_cases.py, and the planner's options."""
 
+import random
+
 from emulated_cases import EXPANDABLE, case, label
 
 MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
@@ -129,10 +131,36 @@ def without_synchronisation():
                fsdp_unit="torchtitan", clip_grad=1.0)
 
 
+def widened():
+    """The output cast to fp32 after the model's forward, drawn by a seeded generator."""
+    draw = random.Random(31)
+    for _ in range(14):
+        tp = draw.choice((2, 2, 4))
+        layout = draw.choice((alone(tp), sharded(8, tp), {"world": 8, "tp": tp, "shard": "hsdp:2"}))
+        batch, seq = draw.choice(((1, 1024), (1, 2048), (2, 1024), (2, 2048), (3, 1000)))
+        more = {"output_dtype": "fp32"} | draw.choice(({}, WHOLE_LOGITS))
+        if "shard" in layout and draw.random() < 0.5:
+            more |= MIXED
+        if draw.random() < 0.3:
+            more["grad_accum"] = 2
+        if draw.random() < 0.3:
+            more["hold_output"] = False
+        if draw.random() < 0.3:
+            more["optimizer"] = draw.choice(("adamw-foreach", "sgd"))
+        if draw.random() < 0.25:
+            more |= EXPANDABLE
+        if draw.random() < 0.25:
+            more["clip_grad"] = 1.0
+        model = draw.choice(FAMILIES + ("llama1b_4layers",))
+        ac = draw.choice(("none", "full", "selective", "every:2"))
+        if layout != {"world": 8, "tp": 4, "shard": "hsdp:2"}:  # one replica is none
+            yield case(model, batch, seq, ac, **layout, **more)
+
+
 def all_cases():
     seen = set()
     for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart(), single_precision(),
-                  clipped(), replicas(), optimizers(), without_synchronisation()):
+                  clipped(), replicas(), optimizers(), without_synchronisation(), widened()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

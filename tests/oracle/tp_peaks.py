@@ -8,6 +8,8 @@ DTensor remembers groups by their names, and a mesh of three dimensions has othe
 
 import sys
 
+from accelerate.utils import convert_outputs_to_fp32
+
 import emulated_peaks
 import optimizer_peaks  # noqa: F401: its optimizers clip
 import tp_step
@@ -19,6 +21,8 @@ def build(entry, on_loss):
     model = emulated_peaks.model_of(entry)
     mesh = tp_step.meshes(entry)
     tp_step.parallelize(model, mesh["tp"], entry)
+    if entry.get("output_dtype") == "fp32":
+        model.forward = convert_outputs_to_fp32(model.forward)
     blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     step = training_step.Step(model, entry["loss"].replace("ce", "hf"), on_loss)

@@ -25,6 +25,7 @@ import sys
 
 import torch
 
+import loop_names
 from loop_cases import MODELS, of, with_case
 from loop_step import parse
 
@@ -262,7 +263,7 @@ def figures_of(model, words):
     ids = torch.zeros(options.batch, options.seq // options.cp, dtype=torch.int64, device="cuda")
     labels = ids.clone()
     given = {"position_ids": ulysses_step.positions(vars(options), 0)} if options.cp > 1 else {}
-    reserved, peaks, launches = 0, {}, {}
+    reserved, peaks, launches, kept = 0, {}, {}, []
     counted = counts()
 
     def take(phase):
@@ -278,10 +279,15 @@ def figures_of(model, words):
         peaks.clear()
         launches.clear()
         for _ in range(options.grad_accum):
+            loop_names.before_forward(vars(options), kept)
             if options.cp > 1:
                 loss = ulysses_step.loss_of(engine, input_ids=ids, shift_labels=labels, use_cache=False, **given)[0]
+                loop_names.assign(kept, loss)
             else:
-                loss = engine(input_ids=ids, labels=labels, use_cache=False).loss
+                out = engine(input_ids=ids, labels=labels, use_cache=False)
+                loss = out.loss
+                loop_names.assign(kept, loss if options.no_hold_output else out)
+                del out
             take("forward")
             engine.backward(loss)
             take("backward")

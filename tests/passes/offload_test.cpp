@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "ac_advisor/model/adapter_method.hpp"
@@ -125,6 +126,38 @@ TEST_CASE("--offload parameters copies each shard for each gather, and each grad
     const ir::Role role = step.program.storage(step.program.storage_of(v)).role;
     CHECK((role == ir::Role::input || role == ir::Role::buffer));
   }
+}
+
+StepConfig flat_on_host() {
+  StepConfig c = small_config();
+  c.layout.world = 4;
+  c.layout.shard = Sharding::fsdp1;
+  c.memory.offload = Offload::parameters;
+  return c;
+}
+
+TEST_CASE("--shard fsdp1 --offload parameters copies each flat shard for each gather") {
+  const passes::StepProgram step = passes::build_step(small_model(), flat_on_host());
+  const auto blocks = static_cast<std::int64_t>(step.blocks);
+  CHECK(count(step, OpKind::all_gather) == 2 * blocks + 1);
+  // Once more for the root, of which the whole is kept: in backward for nothing.
+  CHECK(count(step, OpKind::copy_from_host) == 2 * blocks + 2);
+  CHECK(count(step, OpKind::copy_to_host) == blocks + 1);
+  CHECK(count(step, OpKind::adamw_fused) == 0);
+}
+
+TEST_CASE("--shard fsdp1 --offload parameters keeps reduced gradients until backward ends") {
+  const passes::StepProgram step = passes::build_step(small_model(), flat_on_host());
+  const passes::Schedule schedule = passes::make_schedule(step);
+  std::set<ir::OpId> freed_after;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == OpKind::copy_to_host)
+      freed_after.insert(schedule.last_use[static_cast<std::size_t>(
+          step.program.storage_of(step.program.input(op, 0)))]);
+  REQUIRE(freed_after.size() == 1);  // all by one op, the last of backward
+  const auto last = static_cast<std::size_t>(*freed_after.begin());
+  CHECK(step.program.ops[last].phase == ir::Phase::backward);
+  CHECK(step.program.ops[last + 1].phase == ir::Phase::optimizer);
 }
 
 }  // namespace ac_advisor::test

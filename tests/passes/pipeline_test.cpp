@@ -89,6 +89,26 @@ std::string order(const passes::PipelineRank& rank) {
 
 }  // namespace
 
+TEST_CASE("what is in flight is what a schedule's forwards are ahead of its backwards") {
+  for (const auto schedule : {PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe,
+                              PipelineSchedule::interleaved, PipelineSchedule::zero_bubble})
+    for (const std::int64_t ranks : {2, 3, 4, 8})
+      for (const std::int64_t rounds : {1, 2, 5})
+        for (std::int64_t rank = 0; rank < ranks; ++rank) {
+          const bool several =
+              schedule != PipelineSchedule::one_f_one_b && schedule != PipelineSchedule::gpipe;
+          const passes::PipelineRank r{schedule, ranks, rank, several ? 3 : 1, rounds * ranks};
+          std::int64_t now = 0, most = 0;
+          for (const passes::PipelineAction& a : passes::pipeline_actions(r)) {
+            now += a.kind == Kind::forward                                      ? 1
+                   : a.kind == Kind::backward || a.kind == Kind::input_backward ? -1
+                                                                                : 0;
+            most = std::max(most, now);
+          }
+          CHECK(passes::most_in_flight(r) == most);
+        }
+}
+
 TEST_CASE("stages count the embedding and the head as a block each, as TorchTitan does") {
   // 6 + 2 over four stages: 2 each; 10 + 2: 3 each; 9 + 2: the first three have one more
   CHECK(blocks(passes::pipeline_stages(untied_model(6), piped(4, 4))) ==

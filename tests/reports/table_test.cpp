@@ -98,6 +98,24 @@ TEST_CASE("a difference of sweeps fits 80 columns and tells what each side lacks
   CHECK(contains(text, "seq"));
 }
 
+TEST_CASE(
+    "a difference of plans: blocks that change alike are one row, the step's time has its delta") {
+  profile::Diff d;
+  d.modules = {{"loss", 3 << 20, 3 << 20},
+               {"blocks.0", 8 << 20, 2 << 20},
+               {"blocks.1", 8 << 20, 2 << 20},
+               {"blocks.2", 8 << 20, 1 << 20}};
+  d.a_step_seconds = 0.4;
+  d.b_step_seconds = 0.5;
+  const std::string text = reports::table(d, {});
+  CHECK(contains(text, "2 blocks, each"));
+  CHECK(contains(text, "blocks.2"));
+  CHECK_FALSE(contains(text, "\nloss"));  // the same in both
+  CHECK(contains(text, "estimated step: 400 ms, 500 ms (+25.0 %)"));
+  d.modules.resize(1);
+  CHECK(contains(reports::table(d, {}), "by module: no difference"));
+}
+
 TEST_CASE("colour only where it is asked for") {
   const profile::Profile p = test::full_profile();
   CHECK_FALSE(contains(reports::table(p, {.color = false}), "\033"));

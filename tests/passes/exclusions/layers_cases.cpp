@@ -48,6 +48,16 @@ const Case cases[] = {
        c.run.attention = Attention::eager;
      },
      "--transformer-impl torchtitan --attn eager"},
+    {"--transformer-impl torchtune for gemma2, --attn other than auto",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_tune(m, c);
+       m.family = "gemma2";
+       m.tied_embeddings = true;
+       m.activation = model::Activation::gelu_tanh;
+       m.attention_softcap = 50.0, m.final_softcap = 30.0;
+       c.run.attention = Attention::flash;
+     },
+     "--transformer-impl torchtune --attn flash"},
     {"--transformer-impl torchtitan or torchtune, a packed row, images, --dropout P or "
      "--compute-dtype fp32",
      [](model::ModelSpec& m, StepConfig& c) {
@@ -55,6 +65,15 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "--transformer-impl torchtune --packing 4"},
+    {"--transformer-impl torchtitan --autocast, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_titan(m, c);
+       m.family = "qwen3_moe";
+       m.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 64};
+       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+       c.precision.autocast = true;
+     },
+     "--transformer-impl torchtitan --autocast bf16 for qwen3_moe"},
     {"--transformer-impl torchtitan or torchtune, --position-ids",
      [](model::ModelSpec& m, StepConfig& c) {
        by_titan(m, c);

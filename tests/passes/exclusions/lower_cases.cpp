@@ -36,6 +36,12 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled for heads of 100"},
+    {"--kernels compiled, --cp or --packing with --attn flash, heads wider than 256",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.head_dim = 264;
+       c.layout.cp = 2;
+     },
+     "--cp for heads of 264"},
     {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
     {"--attn efficient, keys and values that queries share",
      [](model::ModelSpec& m, StepConfig& c) {

@@ -5,12 +5,12 @@ namespace ac_advisor::test {
 namespace {
 
 const Case cases[] = {
-    {"--offload parameters, --shard other than fsdp2, hsdp:N or zero3",
+    {"--offload parameters, --shard other than fsdp1, fsdp2, hsdp:N or zero3",
      [](auto&, StepConfig& c) {
        on_host(c);
        sharded(c, Sharding::ddp);
      },
-     "CPUOffloadPolicy"},
+     "--offload parameters --shard ddp: it is FSDP's CPU offloading"},
     {"--offload parameters, ac-trainer",
      [](auto&, StepConfig& c) {
        on_host(c);

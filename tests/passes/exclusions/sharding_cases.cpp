@@ -85,6 +85,13 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "an average of flat parameters"},
+    {"--shard fsdp1 --offload parameters --grad-accum N, N above 1, without --no-sync",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       sharded(c, Sharding::fsdp1);
+       c.run.grad_accum = 2;
+     },
+     "does not accumulate there; use --no-sync"},
     {"--shard fsdp1, ac-trainer",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::fsdp1);

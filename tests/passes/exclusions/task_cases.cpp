@@ -11,7 +11,48 @@ void dpo(StepConfig& c) {
   c.memory.loss = LossKind::tiled;
 }
 
+void verl(StepConfig& c) {
+  c.runtime.framework = "verl";
+  c.task.kind = Task::grpo;
+  c.task.prompt = 8;
+  c.task.rollout = Rollout::served;
+  c.run.packing = c.run.batch;
+  c.run.attention = Attention::flash;
+  sharded(c, Sharding::fsdp2);
+}
+
 const Case cases[] = {
+    {"--framework verl --task other than grpo",
+     [](auto&, StepConfig& c) {
+       verl(c);
+       c.task.kind = Task::sft;
+     },
+     "--framework verl --task sft"},
+    {"--framework verl, --shard other than fsdp1, fsdp2 and hsdp:N",
+     [](auto&, StepConfig& c) {
+       verl(c);
+       sharded(c, Sharding::ddp);
+     },
+     "--framework verl --shard ddp"},
+    {"--framework verl --rollout generate",
+     [](auto&, StepConfig& c) {
+       verl(c);
+       c.task.rollout = Rollout::generate;
+     },
+     ""},
+    {"--framework verl, --attn other than flash",
+     [](auto&, StepConfig& c) {
+       verl(c);
+       c.run.attention = Attention::cudnn;
+     },
+     "--framework verl --attn cudnn"},
+    {"--task kto, --shard fsdp1, fsdp2, hsdp:N or zero3",
+     [](auto&, StepConfig& c) {
+       dpo(c);
+       c.task.kind = Task::kto;
+       sharded(c, Sharding::fsdp2);
+     },
+     "--task kto --shard fsdp2"},
     {"--task dpo or --ref model, --shard fsdp1",
      [](auto&, StepConfig& c) {
        dpo(c);
@@ -68,7 +109,7 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "--task dpo for llama"},
-    {"--task of pairs, a model with dropout, or --dropout P",
+    {"--task of preferences, a model with dropout, or --dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.run.dropout = 0.1;
@@ -80,7 +121,7 @@ const Case cases[] = {
        c.adapters.method = static_cast<AdapterMethod>(1);
      },
      "--task dpo --adapter"},
-    {"--task of pairs --dora --lora-dropout P",
+    {"--task of preferences --dora --lora-dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;
@@ -88,7 +129,7 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--task dpo --dora --lora-dropout"},
-    {"--task dpo or grpo --ref model --quantize HOW",
+    {"--task dpo, kto or grpo --ref model --quantize HOW",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;

@@ -85,12 +85,6 @@ const Case cases[] = {
        c.precision.param_dtype = DType::f32;
      },
      "its casts of DTensors"},
-    {"--tp --output-dtype fp32",
-     [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.memory.wide_output = true;
-     },
-     "the cast of a DTensor's logits"},
     {"--tp --adapter METHOD",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;

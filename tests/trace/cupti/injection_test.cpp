@@ -1,13 +1,12 @@
 // `ac-advisor trace` over a program that launches through a libcupti that is a fake: the driver's
 // part is played, all else is real (the library, NVTX, the environment, the exit).
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "ac_advisor/trace/diagnose.hpp"
 #include "ac_advisor/trace/read.hpp"
+#include "shell.hpp"
 #include "trace/find.hpp"
 
 using namespace ac_advisor;
@@ -33,12 +32,9 @@ Run traced(const std::string& name, const std::string& what, const std::string& 
                            " trace --output " + in_quotes(run.file) + " -- " +
                            in_quotes(folder + "/fake_cuda/fake_cuda_program") + " " +
                            in_quotes(cupti) + " " + what + " 2>&1";
-  std::FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
-    run.text.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) run.code = WEXITSTATUS(status);
+  const test::Ran ran = test::shell(line);
+  run.code = ran.code;
+  run.text = ran.out;
   return run;
 }
 
