@@ -48,7 +48,13 @@ std::string run_solve(const Arguments& a) {
   const advise::Resolved resolved = resolve(model, a.options);
   const StepConfig& base = resolved.config;
   tell_warnings(model, base);
-  return shown(advise::largest(a.solve == "seq" ? advise::Sought::seq : advise::Sought::batch,
+  const bool completion = a.solve == "completion";
+  if (completion && base.task.kind != Task::grpo)
+    throw UserError("--solve completion: --task " + std::string(to_option(base.task.kind)) +
+                    " writes none; use --task grpo, or --solve seq");
+  return shown(advise::largest(completion         ? advise::Sought::completion
+                               : a.solve == "seq" ? advise::Sought::seq
+                                                  : advise::Sought::batch,
                                model, base, solving_space(resolved.options, model, base)),
                a, style);
 }

@@ -46,10 +46,11 @@ constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
 constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
 constexpr Text oom_formats[] = {"table", "json"};
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
-constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt", "megatron",
-                            "hf",        "hf-trainer", "trl",       "liger",  "deepspeed"};
+constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt",
+                            "verl",      "megatron",   "hf",        "hf-trainer",
+                            "trl",       "liger",      "deepspeed"};
 constexpr Text device[] = {"cpu"};
-constexpr Text sought[] = {"batch", "seq", "model"};
+constexpr Text sought[] = {"batch", "seq", "completion", "model"};
 
 constexpr const char* rendered =
     "plan advise measure compare report explain export trace dryrun diagnose doctor snapshot";
@@ -75,8 +76,8 @@ constexpr ProgramOption table[] = {
      "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
      [](Arguments& a, Text, Text text) { a.capture.python = text; }},
     {"plan advise measure explain export check oom", "--tool", "NAME",
-     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, torchtitan, "
-     "torchtune or trl (told by its keys)",
+     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, ms-swift, "
+     "openrlhf, torchtitan, torchtune, trl or verl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
     {"plan advise measure explain export check oom",
      "--ignore",
@@ -119,8 +120,8 @@ constexpr ProgramOption table[] = {
            options::parse_whole({name, text}, text.substr(0, slash), {"I", 0, a.measure.parts - 1});
      }},
     {"advise", "--solve", "WHAT",
-     "batch, seq or model: the largest that fits on --gpu, of each setting (model: of the samples, "
-     "no MODEL needed)",
+     "batch, seq, completion (of --task grpo) or model: the largest that fits on --gpu, of each "
+     "setting (model: of the samples, no MODEL needed)",
      "Adapters",
      [](Arguments& a, Text name, Text text) {
        if (std::find(std::begin(sought), std::end(sought), text) == std::end(sought))
@@ -190,7 +191,8 @@ constexpr ProgramOption table[] = {
     {"explain", "--passes", "", "the passes, and what each changed", "Explaining",
      set_flag<&Arguments::passes>},
     {"export", "--to", "TARGET",
-     "automodel, torchtitan, torchtune, litgpt, megatron, hf (also of hf-trainer, trl and liger: "
+     "automodel, torchtitan, torchtune, litgpt, verl, megatron, hf (also of hf-trainer, trl and "
+     "liger: "
      "--to trl is --framework trl --to hf) or deepspeed",
      "Output", set_text<&Arguments::target>, targets},
     {"check", "--config", "FILE", "the gate's file (ac-advisor.json)", "The gate",

@@ -61,7 +61,7 @@ Arguments with_training(Arguments a) {
                                         {!a.model.empty(), "--model"}})
       if (given)
         throw UserError(fmt::format(
-            "{} is of a training file; MODEL is none (a name that ends in .yaml or .toml)",
+            "{} is of a training file; MODEL is none (a name that ends in .yaml, .toml or .sh)",
             option));
     return a;
   }
@@ -96,7 +96,7 @@ Result tell_training(const Arguments& a, Result result) {
 std::string mapping_of(const Arguments& a) {
   if (!a.training)
     throw UserError(
-        "explain --mapping: MODEL is no training file (a name that ends in .yaml or .toml)");
+        "explain --mapping: MODEL is no training file (a name that ends in .yaml, .toml or .sh)");
   if (a.format == "json") return text_of(as_json(*a.training));
   if (a.format != "table")
     throw UserError("explain --mapping --format " + a.format + ": it writes table or json");

@@ -126,6 +126,10 @@ void check_profile(const profile::Profile& p, const std::string& place) {
   for (const std::int64_t n : {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication,
                                p.fit.margin, p.fit.engine, p.fit.generation})
     check_count(n, at("fit"));
+  for (const profile::TaskPhase& phase : p.task_phases)
+    for (const std::int64_t n : {phase.allocated, phase.reserved, phase.parameters,
+                                 phase.optimizer_states, phase.engine, phase.device})
+      check_count(n, at("task_phases"));
   if (p.fit.pressure) {
     const profile::Pressure& pressure = *p.fit.pressure;
     for (const std::int64_t n :

@@ -188,6 +188,25 @@ Grid phase_grid(const profile::Profile& p) {
   return grid;
 }
 
+Grid task_phase_grid(const profile::Profile& p) {
+  Grid grid({"phase of the step", "allocated", "reserved", "parameters", "states", "engine",
+             "device GiB"});
+  for (const profile::TaskPhase& phase : p.task_phases)
+    grid.row({phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated), gib(phase.reserved),
+              gib(phase.parameters), gib(phase.optimizer_states),
+              phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
+  return grid;
+}
+
+std::string task_phase_note(const profile::Profile& p) {
+  const auto most = std::max_element(
+      p.task_phases.begin(), p.task_phases.end(),
+      [](const profile::TaskPhase& a, const profile::TaskPhase& b) { return a.device < b.device; });
+  std::string text = fmt::format("most of the device in {}: {} GiB", most->name, gib(most->device));
+  if (!most->largest.empty()) text += "; largest beside the model: " + printable(most->largest);
+  return text + "; ~: an estimate, others are planned op by op\n";
+}
+
 Grid category_grid(const profile::Profile& p) {
   Grid grid({"at the peak", "GiB", "share"});
   for (std::size_t i = 0; i < profile::category_count; ++i) {

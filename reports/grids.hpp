@@ -32,6 +32,10 @@ namespace ac_advisor::reports {
 /// chunk grows with the batch.
 [[nodiscard]] std::string chunk_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
+/// Of a step of several phases, a row each: what is on the device.
+[[nodiscard]] Grid task_phase_grid(const profile::Profile& profile);
+/// The phase that needs most of the device, and what its figures are.
+[[nodiscard]] std::string task_phase_note(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);
 /// Of a pipeline: what each of its ranks has and holds.
 [[nodiscard]] Grid rank_grid(const profile::Profile& profile);

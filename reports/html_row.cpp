@@ -9,6 +9,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "reports/command_line.hpp"
 #include "reports/grids.hpp"
+#include "reports/room.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -88,6 +89,11 @@ Json with_peak(const profile::Profile& p, std::int64_t unit) {
     const Grid grid = rank_grid(p);
     out["ranks"] = {{"head", grid.head()}, {"rows", grid.rows()}};
   }
+  if (!p.task_phases.empty()) {
+    const Grid grid = task_phase_grid(p);
+    out["task_phases"] = {
+        {"head", grid.head()}, {"rows", grid.rows()}, {"note", task_phase_note(p)}};
+  }
   return out;
 }
 
@@ -145,6 +151,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   out["fits"] = p.fit.fits;
   out["fit"] = {p.fit.required,      p.fit.usable, p.fit.context,
                 p.fit.communication, p.fit.margin, p.fit.engine};
+  if (const profile::TaskPhase* phase = deciding_phase(p)) out["phase"] = phase->name;
   leave_out_absent(p, out);
   if (p.source != "simulated") out["source"] = p.source;
   if (p.time.basis != profile::TimeBasis::estimate) out["timeWord"] = time_word(p.time.basis);

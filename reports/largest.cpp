@@ -10,7 +10,7 @@
 namespace ac_advisor::reports {
 namespace {
 
-constexpr const char* words[] = {"batch", "seq", "parameters"};
+constexpr const char* words[] = {"batch", "seq", "parameters", "completion"};
 constexpr std::size_t markdown_rows = 50;  // far below what a comment may hold
 
 const char* word(advise::Sought sought) { return words[static_cast<std::size_t>(sought)]; }

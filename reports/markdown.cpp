@@ -47,6 +47,9 @@ std::string markdown(const profile::Profile& p) {
                          : "no",
             milliseconds(p.time.step)});
   return comment(escape_markdown(title(p)) + "\n\n" + head.markdown() + "\n" +
+                 (p.task_phases.empty() ? std::string()
+                                        : task_phase_grid(p).markdown() + "\n" +
+                                              escape_markdown(task_phase_note(p)) + "\n") +
                  category_grid(p).markdown() + "\n" + phase_grid(p).markdown() + notes(p));
 }
 

@@ -56,8 +56,23 @@ std::string exceeding(const profile::Profile& profile) {
 
 }  // namespace
 
+const profile::TaskPhase* deciding_phase(const profile::Profile& profile) {
+  for (const profile::TaskPhase& phase : profile.task_phases)
+    if (phase.name != "update" && phase.required(profile.fit) == profile.fit.required)
+      return &phase;
+  return nullptr;
+}
+
 std::string room_text(const profile::Profile& profile) {
   const profile::Fit& f = profile.fit;
+  if (const profile::TaskPhase* phase = deciding_phase(profile);
+      phase != nullptr && phase->engine > 0)
+    return fmt::format(
+        "{}: needs {} GiB of {} GiB (in {}{}: {} + context {} + communication {} + margin {} + "
+        "vLLM {}; the update reserves {})",
+        f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable), phase->name,
+        phase->planned ? "" : ", an estimate", gib(phase->allocated), gib(f.context),
+        gib(f.communication), gib(f.margin), gib(phase->engine), gib(profile.memory.peak_reserved));
   if (f.generation > profile.memory.peak_reserved && f.required == f.generation + f.beside())
     return fmt::format(
         "{}: needs {} GiB of {} GiB (while completions are written, an estimate: "

@@ -10,4 +10,8 @@ namespace ac_advisor::reports {
 /// memory: one line or a few, without an end.
 [[nodiscard]] std::string room_text(const profile::Profile& profile);
 
+/// The phase beside the update, of a step of several, that needs what the step needs; the first of
+/// such. Null: the update does.
+[[nodiscard]] const profile::TaskPhase* deciding_phase(const profile::Profile& profile);
+
 }  // namespace ac_advisor::reports

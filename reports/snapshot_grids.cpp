@@ -74,15 +74,16 @@ void tell_fragmentation(const Analysis& a, std::vector<std::string>& text) {
     return;
   }
   const std::int64_t off = *f.replayed_reserved - f.peak_reserved;
+  // Of a request that failed the sentence before speaks; these are the others.
   text.push_back(
-      (off == 0 ? std::string("The allocator's replica reserves the same for these requests")
-                : fmt::format("The allocator's replica reserves {} for these requests ({:+.1f} %)",
+      (off == 0 ? std::string("The allocator's replica reserves the same for what was served")
+                : fmt::format("The allocator's replica reserves {} for what was served ({:+.1f} %)",
                               size(*f.replayed_reserved),
                               100.0 * share(off, std::max<std::int64_t>(1, f.peak_reserved)))) +
       fmt::format("; with expandable_segments:True {}, {}", size(*f.replayed_expandable),
                   *f.replayed_expandable < *f.replayed_reserved
                       ? "saving " + size(*f.replayed_reserved - *f.replayed_expandable)
-                      : std::string("which saves nothing")));
+                      : std::string("no less")));
 }
 
 void tell_out_of_memory(const Analysis& a, std::vector<std::string>& text) {

@@ -78,6 +78,28 @@ std::string origins(const std::string& a, const std::string& b, const Style& sty
   return wrap("A: " + printable(a) + "\nB: " + printable(b) + "\n", style.width) + "\n";
 }
 
+/// The modules that hold more or less, in their order; blocks that change alike are one row.
+std::vector<profile::Change> changed_modules(const std::vector<profile::Change>& modules) {
+  std::vector<profile::Change> rows;
+  std::vector<std::size_t> blocks;  // of each row, how many
+  for (const profile::Change& module : modules) {
+    if (module.delta() == 0) continue;
+    const bool block = module.name.starts_with("blocks.");
+    const auto alike = std::find_if(rows.begin(), rows.end(), [&](const profile::Change& row) {
+      return block && row.name.starts_with("blocks.") && row.a == module.a && row.b == module.b;
+    });
+    if (alike == rows.end()) {
+      rows.push_back(module);
+      blocks.push_back(1);
+    } else {
+      ++blocks[static_cast<std::size_t>(alike - rows.begin())];
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (blocks[i] > 1) rows[i].name = fmt::format("{} blocks, each", blocks[i]);
+  return rows;
+}
+
 std::string verdict(const profile::Profile& p) {
   if (const auto why = p.absent.find("fit"); why != p.absent.end())
     return "fit: not measured: " + printable(why->second) + "\n";
@@ -142,6 +164,9 @@ std::string table(const profile::Profile& p, const Style& style) {
                            percent(p.time.mfu)),
                style.width) +
           "\n";
+  if (!p.task_phases.empty())
+    text += task_phase_grid(p).text(style.color, style.width) +
+            wrap(task_phase_note(p), style.width) + "\n";
   const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated, style);
   if (!line.empty())
     text += std::string("memory over the step (") + (style.utf8 ? "full block" : "#") +
@@ -203,17 +228,24 @@ std::string table(const profile::Diff& d, const Style& style) {
   text +=
       change_grid("at the peak, by category", d.categories, true).text(style.color, style.width) +
       "\n";
-  std::vector<profile::Change> modules = d.modules;
+  std::vector<profile::Change> modules = changed_modules(d.modules);
   const std::size_t shown = std::min<std::size_t>(modules.size(), 12);
+  const std::size_t others = modules.size() - shown;
   modules.resize(shown);
-  text += change_grid("at the peak, by module", modules, true).text(style.color, style.width);
-  if (shown < d.modules.size()) text += fmt::format("  … {} more\n", d.modules.size() - shown);
+  if (shown > 0)
+    text += change_grid("at the peak, by module", modules, true).text(style.color, style.width);
+  else
+    text += "at the peak, by module: no difference\n";
+  if (others > 0) text += fmt::format("  … {} more\n", others);
   text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color, style.width) +
           "\n";
   text += change_grid("launches", d.launches, false).text(style.color, style.width);
   if (d.a_step_seconds == 0 && d.b_step_seconds == 0) return text;
-  return text + fmt::format("\nestimated step: {} ms, {} ms\n", milliseconds(d.a_step_seconds),
-                            milliseconds(d.b_step_seconds));
+  text += fmt::format("\nestimated step: {} ms, {} ms", milliseconds(d.a_step_seconds),
+                      milliseconds(d.b_step_seconds));
+  if (d.a_step_seconds > 0 && d.b_step_seconds != d.a_step_seconds)
+    text += fmt::format(" ({:+.1f} %)", 100 * (d.b_step_seconds / d.a_step_seconds - 1));
+  return text + "\n";
 }
 
 std::string table(const SweepDiff& d, const Style& style) {

@@ -90,6 +90,18 @@ function ranksTable(row) {
                  ranks.rows));
 }
 
+/// Of a step of several phases what is on the device in each; null of others.
+function taskPhasesTable(row) {
+  const phases = row.detail && row.detail.task_phases;
+  return phases &&
+      element(
+             'div', {class: 'scroll'}, element('h3', {}, 'Phases of the step'),
+             table(
+                 'What is on the device in each phase of the step',
+                 phases.head.map((name, i) => ({name, text: i === 0})), phases.rows),
+             element('p', {}, phases.note.trim()));
+}
+
 /// Of a slot by its fourth entry, as profile::PipelinePart counts: its class and its words.
 const parts = [
   ['forward', 'forward'], ['backward', 'backward'], ['input', 'backward for inputs'],

@@ -15,9 +15,11 @@ function facts(row) {
     known(usable) ?
         [
           'Needed',
-          `${size(required)} of ${size(usable)}: reserved, context ${
-              size(context)}, communication ${size(communication)}, margin ${size(margin)}` +
-              (engine > 0 ? `, vLLM ${size(engine)}` : '')
+          row.phase ?
+              `${size(required)} of ${size(usable)}: in ${row.phase}, margin ${size(margin)}` :
+              `${size(required)} of ${size(usable)}: reserved, context ${
+                  size(context)}, communication ${size(communication)}, margin ${size(margin)}` +
+                  (engine > 0 ? `, vLLM ${size(engine)}` : '')
         ] :
         ['Needed', 'not measured'],
     [
@@ -182,8 +184,9 @@ function showSelected(holder, row) {
   if (row.detail) parts.push(largestTable(row));
   const pipeline = pipelineParts(row);
   parts.push(
-      element('h3', {}, 'By phase'), phaseCharts(row), meshPicture(row), ranksTable(row),
-      pipeline && pipeline.section, element('h3', {}, 'Settings to copy'), ...settings(row));
+      taskPhasesTable(row), element('h3', {}, 'By phase'), phaseCharts(row), meshPicture(row),
+      ranksTable(row), pipeline && pipeline.section, element('h3', {}, 'Settings to copy'),
+      ...settings(row));
   if (plan)
     parts.push(element('p', {class: 'muted'}, 'To plan it again:'), snippet(plan, 'plan command'));
   parts.push(optionList(row));
