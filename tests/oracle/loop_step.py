@@ -46,17 +46,17 @@ def parse(words):
     parser.add_argument("--prompt", type=int, default=0)
     parser.add_argument("--rollout", default="generate")
     parser.add_argument("--held-until", choices=["next-forward", "backward"])
-    for flag in ("overlap-comm", "gradient-as-bucket-view", "no-hold-output", "ema", "optimizer-in-backward", "dora"):
+    for flag in ("overlap-comm", "gradient-as-bucket-view", "no-hold-output", "ema", "optimizer-in-backward", "dora", "no-ac-reentrant"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
     if options.param_dtype is None:
-        wide = options.autocast or options.framework in ("hf-trainer", "trl")
-        as_loaded = options.framework == "hf-trainer" and options.lora and options.autocast != "fp16"
+        wide = options.autocast or options.framework in ("hf-trainer", "trl", "llamafactory")
+        as_loaded = options.framework in ("hf-trainer", "llamafactory") and options.lora and options.autocast != "fp16"
         options.param_dtype = "fp32" if wide and not as_loaded else "bf16"
     if options.held_until is None:  # hf's, unless something is said of what it holds
         options.held_until = "backward" if options.no_hold_output else "next-forward"
     if options.ac is None:
-        options.ac = "full" if options.framework == "trl" else "none"
+        options.ac = "full" if options.framework in ("trl", "llamafactory") else "none"
     return options
 
 
