@@ -196,8 +196,9 @@ void check_operands(const Arguments& a) {
                     std::string(o.words));
   if (a.command == "export" && a.target.empty())
     throw UserError(
-        "export needs --to: automodel, torchtitan, torchtune, litgpt, verl, megatron, hf or "
-        "deepspeed");
+        "export needs --to: automodel, torchtitan, torchtune, litgpt, llamafactory, verl, "
+        "megatron, hf "
+        "or deepspeed");
 }
 
 /// `--output -` is stdout, except where that is another's or the file is one of its own.

@@ -46,9 +46,9 @@ constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
 constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
 constexpr Text oom_formats[] = {"table", "json"};
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
-constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt",
-                            "verl",      "megatron",   "hf",        "hf-trainer",
-                            "trl",       "liger",      "deepspeed"};
+constexpr Text targets[] = {"automodel",    "torchtitan", "torchtune", "litgpt",
+                            "llamafactory", "verl",       "megatron",  "hf",
+                            "hf-trainer",   "trl",        "liger",     "deepspeed"};
 constexpr Text device[] = {"cpu"};
 constexpr Text sought[] = {"batch", "seq", "completion", "model"};
 
@@ -191,8 +191,8 @@ constexpr ProgramOption table[] = {
     {"explain", "--passes", "", "the passes, and what each changed", "Explaining",
      set_flag<&Arguments::passes>},
     {"export", "--to", "TARGET",
-     "automodel, torchtitan, torchtune, litgpt, verl, megatron, hf (also of hf-trainer, trl and "
-     "liger: "
+     "automodel, torchtitan, torchtune, litgpt, llamafactory, verl, megatron, hf (also of "
+     "hf-trainer, trl and liger: "
      "--to trl is --framework trl --to hf) or deepspeed",
      "Output", set_text<&Arguments::target>, targets},
     {"check", "--config", "FILE", "the gate's file (ac-advisor.json)", "The gate",

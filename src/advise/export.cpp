@@ -18,7 +18,7 @@ namespace exports {
 namespace {
 
 /// In alphabetical order.
-constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,        &litgpt,
+constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,        &litgpt, &llamafactory,
                                      &megatron,  &torchtitan, &torchtune, &verl};
 
 /// What no target has.
@@ -34,9 +34,16 @@ void check_all(const Setting& s) {
     s.refuse("--framework " + s.c.runtime.framework,
              s.c.verl() ? "the plan is of verl's worker; export to verl"
                         : "its worker's step is another; plan with --framework verl");
-  if (!s.c.task.supervised() && s.target.name != hf.name && !s.c.verl())
+  const std::string_view own = s.c.verl()           ? verl.name
+                               : s.c.llamafactory() ? llamafactory.name
+                                                    : hf.name;
+  if (!s.c.task.supervised() && s.target.name != own)
     s.refuse(std::string("--task ") + to_option(s.c.task.kind),
-             "the plan is of TRL's trainer; export to hf");
+             fmt::format("the plan is of {}'s step; export to {}",
+                         s.c.verl()           ? "verl"
+                         : s.c.llamafactory() ? "LLaMA-Factory"
+                                              : "TRL",
+                         own));
   if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name && !s.c.verl())
     s.refuse(s.shard(),
              "it does not use FullyShardedDataParallel; export to hf, or use --shard fsdp2");
@@ -92,7 +99,8 @@ void check_all(const Setting& s) {
   if (s.c.memory.loss == LossKind::chunked_logits && s.target.name != torchtune.name)
     s.refuse("--loss " + loss_option(s.c),
              "its chunks are torchtune's; export to torchtune, or use --loss ce");
-  if (s.c.run.packing > 0 && s.target.name != hf.name && !s.c.verl())
+  const bool packs = s.target.name == hf.name || s.target.name == llamafactory.name;
+  if (s.c.run.packing > 0 && !packs && !s.c.verl())
     s.refuse("--packing " + std::to_string(s.c.run.packing),
              "its packed rows are not the plan's; export to hf, or use --packing 0");
   if (s.c.run.images > 0 && s.target.name != hf.name)

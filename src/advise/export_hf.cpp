@@ -131,34 +131,6 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
   }
 }
 
-const char* optimizer(const Setting& s) {
-  switch (s.c.optimizer.kind) {
-    case Optimizer::adamw:
-      return "adamw_torch_fused";
-    case Optimizer::adamw_foreach:
-      return "adamw_torch";
-    case Optimizer::sgd:
-      return "sgd";
-    case Optimizer::sgd_momentum:
-      s.refuse("--optimizer sgd-momentum", "its sgd has no momentum; use --optimizer sgd");
-    case Optimizer::adamw_8bit:
-      return "adamw_bnb_8bit";
-    case Optimizer::paged_adamw:
-      return "paged_adamw_32bit";
-    case Optimizer::paged_adamw_8bit:
-      return "paged_adamw_8bit";
-    case Optimizer::adamw_8bit_torchao:
-      return "adamw_torch_8bit";
-    case Optimizer::adafactor:
-      return "adafactor";
-    case Optimizer::lion:
-      return "lion_32bit";
-    case Optimizer::muon:
-      return "adamw_torch_fused";  // of what Muon leaves; a note says who makes both
-  }
-  return "";
-}
-
 const char* mixed(const Setting& s) {
   return s.c.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
 }
@@ -174,8 +146,8 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   const bool flattened = s.c.run.packing > 0 && !of_trl(s);
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\n{}: {}\n{}{}",
-      flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
-      mixes(s) || s.c.precision.autocast, checkpointing(s, out), liger(s));
+      flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, trainer_optimizer(s),
+      mixed(s), mixes(s) || s.c.precision.autocast, checkpointing(s, out), liger(s));
   if (s.c.optimizer.kind == Optimizer::muon)
     out.notes.emplace_back(
         "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
@@ -383,6 +355,34 @@ constexpr std::string_view says[] = {"task",
                                      "optimizer_in_backward"};
 
 }  // namespace
+
+const char* trainer_optimizer(const Setting& s) {
+  switch (s.c.optimizer.kind) {
+    case Optimizer::adamw:
+      return "adamw_torch_fused";
+    case Optimizer::adamw_foreach:
+      return "adamw_torch";
+    case Optimizer::sgd:
+      return "sgd";
+    case Optimizer::sgd_momentum:
+      s.refuse("--optimizer sgd-momentum", "its sgd has no momentum; use --optimizer sgd");
+    case Optimizer::adamw_8bit:
+      return "adamw_bnb_8bit";
+    case Optimizer::paged_adamw:
+      return "paged_adamw_32bit";
+    case Optimizer::paged_adamw_8bit:
+      return "paged_adamw_8bit";
+    case Optimizer::adamw_8bit_torchao:
+      return "adamw_torch_8bit";
+    case Optimizer::adafactor:
+      return "adafactor";
+    case Optimizer::lion:
+      return "lion_32bit";
+    case Optimizer::muon:
+      return "adamw_torch_fused";  // of what Muon leaves; a note says who makes both
+  }
+  return "";
+}
 
 const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.5", write, says};
 

@@ -59,6 +59,10 @@ struct Setting {
 /// What the plan has and the framework's own step has otherwise, where no word of its file says it.
 void note_lost(const Setting& s, ExportResult& out);
 
-extern const Target automodel, deepspeed, hf, litgpt, megatron, torchtitan, torchtune, verl;
+/// transformers' name of the optimizer, TrainingArguments.optim.
+[[nodiscard]] const char* trainer_optimizer(const Setting& s);
+
+extern const Target automodel, deepspeed, hf, litgpt, llamafactory, megatron, torchtitan, torchtune,
+    verl;
 
 }  // namespace ac_advisor::advise::exports

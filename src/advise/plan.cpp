@@ -239,15 +239,21 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
   if (c.task.supervised()) return;
   if (c.task.kind == Task::grpo) return explain_grpo(result, notes);
   const bool kto = c.task.kind == Task::kto;
-  notes.push_back(fmt::format(
-      "task {}, as TRL 1.16's trainer runs it: {} rows, {}, planned full, {} tokens each; shorter "
-      "answers hold less",
-      to_option(c.task.kind), c.rows(), kto ? "good and bad answers" : "chosen answers first",
-      c.run.seq));
-  if (kto)
+  notes.push_back(
+      fmt::format("task {}, as {} runs it: {} rows, {}, planned full, {} tokens each; shorter "
+                  "answers hold less",
+                  to_option(c.task.kind),
+                  c.llamafactory() ? "LLaMA-Factory 0.9.5's stage" : "TRL 1.16's trainer", c.rows(),
+                  kto ? "good and bad answers" : "chosen answers first", c.run.seq));
+  if (c.llamafactory())
     notes.emplace_back(
-        "the model scores as many rows of prompts with others' answers before its own forward, "
-        "without gradients, and so does its reference");
+        "logits are whole, in fp32, and so are a copy of them and its log-softmax; the "
+        "reference's, while the policy's are alive");
+  if (kto)
+    notes.push_back(fmt::format(
+        "the model scores as many rows of prompts with others' answers {} its own forward, without "
+        "gradients, and so does its reference",
+        c.llamafactory() ? "after" : "before"));
   const profile::Memory& m = result.memory;
   const auto own = m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)];
   const std::string forward = fmt::format(
@@ -554,7 +560,9 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.parameters = model::parameter_count(model);
   if (config.litgpt() && model.tied_embeddings)  // which it never ties
     result.parameters += model.vocab * model.hidden;
-  if (config.task.kind == Task::reward)  // one score in the place of the vocabulary's logits
+  if (config.value_head())
+    result.parameters += model.hidden + 1;
+  else if (config.task.kind == Task::reward)  // one score in the place of the vocabulary's logits
     result.parameters += model.hidden - (model.tied_embeddings ? 0 : model.vocab * model.hidden);
   result.config = config;
   result.device_name = device.name;

@@ -86,9 +86,11 @@ void add_framework(const ModelSpec& spec, const StepConfig& c, std::vector<std::
     all.emplace_back("imported graph");
   else if (c.run.transformer_impl != TransformerImpl::hf)
     all.push_back(std::string("--transformer-impl ") + to_option(c.run.transformer_impl));
-  const std::string& name = c.runtime.framework;
-  if (name == "hf-trainer" || name == "trl" || name == "torchtune" || name == "verl" ||
-      (name == "deepspeed" && c.layout.zero()))
+  // LLaMA-Factory's supervised stages are transformers' Trainer.
+  const std::string name =
+      c.llamafactory() && c.task.supervised() ? "hf-trainer" : c.runtime.framework;
+  if (name == "llamafactory" || name == "hf-trainer" || name == "trl" || name == "torchtune" ||
+      name == "verl" || (name == "deepspeed" && c.layout.zero()))
     all.push_back("--framework " + name);
 }
 

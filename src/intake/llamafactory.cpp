@@ -1,7 +1,10 @@
-// LLaMA-Factory's supervised stages (0.9.5): the YAML of `llamafactory-cli train`, run by
-// transformers' Trainer.
+// LLaMA-Factory's stages sft and pt, run by transformers' Trainer, dpo, kto and rm (0.9.5): the
+// YAML of `llamafactory-cli train`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "tool.hpp"
 
@@ -79,16 +82,44 @@ void read_attention(Keys& keys) {
     static_cast<void>(keys.unplanned("flash_attn", "auto, sdpa, fa2 and disabled are planned"));
 }
 
-void read(Keys& keys) {
+/// train/dpo/trainer.py: TRL 0.24's dpo_loss is called without a loss_type, so hinge, ipo and
+/// kto_pair are computed as sigmoid.
+void read_pairs(Keys& keys) {
+  const std::string loss = keys.text("pref_loss").value_or("sigmoid");
+  const bool own = loss == "orpo" || loss == "simpo";
+  keys.option("pref_loss", "--task", own ? loss : "dpo");
+  if (!own && loss != "sigmoid")
+    keys.assume("pref_loss " + loss + " holds what sigmoid does: TRL's dpo_loss is not told of it");
+}
+
+/// trainer_utils.py, create_ref_model: the model once more, unless there are adapters.
+void read_reference(Keys& keys) {
+  if (keys.value_of("--task") != "dpo" && keys.value_of("--task") != "kto") return;
+  const std::optional<std::string> second = keys.text("ref_model");
+  if (second && *second != keys.out().model)
+    static_cast<void>(keys.unplanned("ref_model", "a reference of another size is not planned"));
+  const bool adapters = keys.text("finetuning_type").value_or("lora") == "lora";
+  keys.option(second ? "ref_model" : "finetuning_type", "--ref",
+              adapters && !second ? "adapter" : "model");
+}
+
+/// Which trainer; what it compares with.
+void read_stage(Keys& keys) {
   const std::string stage = keys.text("stage").value_or("sft");
-  if (stage != "sft" && stage != "pt")
-    keys.refuse("stage",
-                "sft and pt are planned from LLaMA-Factory's files; TRL's step of a preference "
-                "task or a reward model is planned by --framework trl --task dpo, orpo, simpo or "
-                "reward, with the model's name in place of the file");
-  if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "hf-trainer");
+  constexpr std::string_view stages[] = {"sft", "pt", "dpo", "kto", "rm"};
+  if (std::find(std::begin(stages), std::end(stages), stage) == std::end(stages))
+    keys.refuse("stage", "sft, pt, dpo, kto and rm are planned from LLaMA-Factory's files");
+  if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "llamafactory");
+  if (stage == "kto") keys.option("stage", "--task", "kto");
+  if (stage == "rm") keys.option("stage", "--task", "reward");
+  if (stage == "dpo") read_pairs(keys);
+  read_reference(keys);
+}
+
+void read(Keys& keys) {
   keys.out().model_key = "model_name_or_path";
   keys.out().model = keys.text("model_name_or_path").value_or("");
+  read_stage(keys);
   keys.assume("LLaMA-Factory 0.9.5 runs transformers 4.55 to 5.6; planned is 5.23");
   read_trainer_arguments(keys);
   keys.option("cutoff_len", "--seq", std::to_string(keys.number("cutoff_len").value_or(2048)));
@@ -96,15 +127,17 @@ void read(Keys& keys) {
     keys.option("neat_packing", "--packing",
                 std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
     assume_one_document(keys);
-  } else if (!keys.flag("packing") && stage != "pt") {
+  } else if (!keys.flag("packing") && keys.text("stage").value_or("sft") != "pt") {
     assume_longest(keys, "cutoff_len");
   }
   read_precision(keys, read_adapter(keys));
   keys.option("disable_gradient_checkpointing", "--ac",
               keys.flag("disable_gradient_checkpointing") ? "none" : "full");
   // model/model_utils/checkpointing.py, prepare_model_for_training: not under FSDP2
-  if (keys.flag("use_reentrant_gc") && keys.value_of("--shard") != "fsdp2")
-    read_reentrant(keys, "use_reentrant_gc");
+  const bool reentrant = keys.flag("use_reentrant_gc");
+  if (reentrant && keys.value_of("--shard") != "fsdp2") read_reentrant(keys, "use_reentrant_gc");
+  if (!reentrant && keys.value_of("--ac") == "full")
+    keys.option("use_reentrant_gc", "--no-ac-reentrant");
   read_attention(keys);
 }
 

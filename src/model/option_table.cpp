@@ -194,11 +194,12 @@ std::string task_conflict(const StepConfig& c) {
 }
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
-      return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo);
+      return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo) ||
+             (c.llamafactory() && c.task.kind != Task::grpo);
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them, and grpo as verl's worker does, "
-    "too",
+    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, and "
+    "all but grpo as LLaMA-Factory's stages do",
     "use --framework trl"};
 constexpr Requirement has_reference = {
     [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
@@ -220,19 +221,21 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, trl, verl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
+         "hf, hf-trainer, trl, llamafactory, verl, torchtune, litgpt, liger, automodel, "
+         "torchtitan, megatron or "
          "deepspeed: a "
          "preset of the options below; explicit options override it (hf)",
          model}),
-    needing(newer(choice<&S::task, &TaskChoice::kind, tasks>(
-                {"--task", "task", "NAME",
-                 "what the step trains for, by --framework trl: sft, dpo, orpo, simpo (pairs of a "
-                 "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
-                 "reward model of such pairs) or grpo "
-                 "(completions that the model writes, by their rewards; --framework verl has it, "
-                 "too) (sft)",
-                 model})),
-            of_trl),
+    needing(
+        newer(choice<&S::task, &TaskChoice::kind, tasks>(
+            {"--task", "task", "NAME",
+             "what the step trains for, by --framework trl or llamafactory: sft, dpo, orpo, simpo "
+             "(pairs of a "
+             "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
+             "reward model of such pairs) or grpo "
+             "(completions that the model writes, by their rewards; trl and verl have it) (sft)",
+             model})),
+        of_trl),
     needing(
         newer(choice<&S::task, &TaskChoice::reference, references>(
             {"--ref", "ref", "WHAT",

@@ -197,8 +197,8 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 /// accelerate v1.15 casts what is trained alone to fp32 (utils/fsdp_utils.py, fsdp2_prepare_model:
 /// param.requires_grad), so a frozen base stays as it was loaded.
 bool frozen_as_loaded(const StepConfig& c) {
-  return c.runtime.framework == "hf-trainer" && c.adapters.used() && !c.adapters.kbit_prepare &&
-         c.precision.compute_dtype != DType::f16;
+  return (c.runtime.framework == "hf-trainer" || c.llamafactory()) && c.adapters.used() &&
+         !c.adapters.kbit_prepare && c.precision.compute_dtype != DType::f16;
 }
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
@@ -276,8 +276,11 @@ void settle_checkpoints(StepConfig& c, const Choices& hand) {
   const bool whole_blocks = c.memory.ac == AcMode::full && c.memory.scope == AcScope::block;
   const bool prepared = c.adapters.kbit_prepare && c.adapters.quantized(),
              scored = c.task.compares() && c.task.reference != Reference::precomputed,
-             forced = scored && c.layout.zero3() && c.adapters.used();
-  if (!hand.has("--ac-reentrant")) c.memory.reentrant = (prepared || forced) && whole_blocks;
+             forced = scored && c.layout.zero3() && c.adapters.used(),
+             // model/model_utils/checkpointing.py, prepare_model_for_training
+      by_default = c.llamafactory() && !c.layout.fsdp();
+  if (!hand.has("--ac-reentrant"))
+    c.memory.reentrant = (prepared || forced || by_default) && whole_blocks;
 }
 
 /// --seq is --prompt and --completion; what is not given of them follows from the others.
@@ -354,13 +357,14 @@ void settle_task(StepConfig& c, const Choices& hand) {
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "
                     "or adapter");
-  const LossKind own = c.task.compares() && !c.verl() ? LossKind::tiled : LossKind::ce;
+  const bool tiles = c.task.compares() && c.runtime.framework == "trl";
+  const LossKind own = tiles ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
                     ": the trainer computes its loss its own way; leave --loss out");
   if (hand.has("--hold-output") && c.memory.hold_output)
-    throw UserError(task +
-                    " --hold-output: TRL's trainers keep the loss alone; drop --hold-output");
+    throw UserError(task + " --hold-output: the trainers keep the loss alone; drop --hold-output");
+  if (!hand.has("--output-dtype")) c.memory.wide_output = false;  // it is in the task's own ops
   c.memory.loss = own;
 }
 

@@ -60,6 +60,11 @@ bool says(const std::string& text, std::initializer_list<const char*> parts) {
 StepConfig plain(const std::string& target) {
   if (target == "verl")
     return resolve_options({{"--framework", "verl"}, {"--world", "8"}, {"--shard", "fsdp2"}});
+  if (target == "llamafactory")
+    return resolve_options({{"--framework", target},
+                            {"--param-dtype", "bf16"},
+                            {"--autocast", "none"},
+                            {"--no-ac-reentrant", ""}});
   StepConfig c;
   if (target == "megatron") c.memory.kernels = Kernels::fused;
   if (target == "litgpt") {
@@ -78,8 +83,8 @@ StepConfig plain(const std::string& target) {
 
 TEST_CASE("every target stamps its version and takes a plain setting") {
   CHECK(advise::export_targets() == std::vector<std::string>{"automodel", "deepspeed", "hf",
-                                                             "litgpt", "megatron", "torchtitan",
-                                                             "torchtune", "verl"});
+                                                             "litgpt", "llamafactory", "megatron",
+                                                             "torchtitan", "torchtune", "verl"});
   for (const std::string& target : advise::export_targets()) {
     const auto result = advise::export_setting(target, llama_8b(), plain(target));
     CHECK(result.target == target);
@@ -130,6 +135,12 @@ TEST_CASE("packed documents are exported to transformers and TRL, and refused fo
     StepConfig c = plain(target);
     c.run.packing = 8;
     c.run.attention = Attention::flash;
+    if (target == "llamafactory") {
+      CHECK(says(error(target, llama_8b(), c), {"--packing 8", "use --packing 1, one a row"}));
+      c.run.packing = c.run.batch;
+      CHECK(says(exported(target, llama_8b(), c), {"neat_packing: true", "flash_attn: fa2"}));
+      continue;
+    }
     if (target != "hf") {
       const bool planned = target != "litgpt" && target != "megatron" && target != "torchtune";
       CHECK(says(error(target, llama_8b(), c), {planned ? "export to hf" : "packed row"}));

@@ -82,7 +82,7 @@ TEST_CASE("a file of LLaMA-Factory's: LoRA and checkpoints unless it says otherw
   const intake::Training lora =
       read(factory + "bf16: true\nquantization_bit: 4\nlora_target: all\n");
   CHECK(lora.tool == "llamafactory");
-  CHECK(option(lora, "--framework") == "hf-trainer");
+  CHECK(option(lora, "--framework") == "llamafactory");
   CHECK(option(lora, "--lora") == "8");
   CHECK(option(lora, "--lora-targets") == "all-linear");
   CHECK(option(lora, "--quantize") == "nf4-double");
@@ -97,6 +97,32 @@ TEST_CASE("a file of LLaMA-Factory's: LoRA and checkpoints unless it says otherw
   CHECK(option(full, "--param-dtype") == "fp32");
   CHECK(option(full, "--attn") == "flash");
   CHECK(option(full, "--ac") == "none");
+}
+
+TEST_CASE("LLaMA-Factory's preference stages are its own step, with the reference that it makes") {
+  if (!test::has_yaml) return;
+  const std::string full = factory + "finetuning_type: full\nbf16: true\n";
+  const intake::Training dpo = read(full + "stage: dpo\n");
+  CHECK(option(dpo, "--framework") == "llamafactory");
+  CHECK(option(dpo, "--task") == "dpo");
+  CHECK(option(dpo, "--ref") == "model");
+  CHECK(option(dpo, "--ac-reentrant") == "(flag)");
+  const std::string lora = factory + "bf16: true\nlora_target: all\n";
+  CHECK(option(read(lora + "stage: dpo\n"), "--ref") == "adapter");
+  CHECK(option(read(lora + "stage: dpo\nref_model: tiny-llama\n"), "--ref") == "model");
+  CHECK(option(read(lora + "stage: kto\n"), "--task") == "kto");
+  const intake::Training orpo =
+      read(full + "stage: dpo\npref_loss: orpo\nuse_reentrant_gc: false\n");
+  CHECK(option(orpo, "--task") == "orpo");
+  CHECK(option(orpo, "--ref").empty());
+  CHECK(option(orpo, "--no-ac-reentrant") == "(flag)");
+  CHECK(option(read(full + "stage: dpo\npref_loss: ipo\n"), "--task") == "dpo");
+  CHECK(contains(why(full + "stage: dpo\nref_model: other/model\n"),
+                 "a reference of another size is not planned"));
+  CHECK(contains(why(full + "stage: dpo\nref_model_quantization_bit: 4\n"),
+                 "a quantized reference model is not planned"));
+  CHECK(option(read(full + "stage: rm\n"), "--task") == "reward");
+  CHECK(contains(why(full + "stage: ppo\n"), "stage: ppo: sft, pt, dpo, kto and rm are planned"));
 }
 
 TEST_CASE("DeepSpeed's file says the stage of ZeRO and what it keeps on the host") {
@@ -187,7 +213,8 @@ TEST_CASE(
     return contains(a, "neftune_noise_alpha is left out");
   }));
   CHECK(contains(why(trl, {}, {"neftune_noise_alpha"}), "has no such key"));
-  CHECK(contains(why(factory + "stage: dpo\n"), "stage: dpo: sft and pt are planned"));
+  CHECK(
+      contains(why(factory + "stage: ppo\n"), "stage: ppo: sft, pt, dpo, kto and rm are planned"));
   CHECK(contains(why(factory + "use_galore: true\n"), "GaLore"));
   // At its default it changes nothing.
   CHECK(why(factory + "use_galore: false\n").empty());

@@ -439,6 +439,9 @@ struct StepConfig {
   [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
   /// verl's worker: documents of a row found in their positions, whole logits, its own loss.
   [[nodiscard]] bool verl() const { return runtime.framework == "verl"; }
+  [[nodiscard]] bool llamafactory() const { return runtime.framework == "llamafactory"; }
+  /// A reward model keeps the LM head, and scores tokens by a head beside it.
+  [[nodiscard]] bool value_head() const { return llamafactory() && task.kind == Task::reward; }
   /// The loss is computed by the training loop, or by a pipeline's schedule, of what the model
   /// returns: it is no part of the module that is sharded (TorchTitan 0.2.2, train.py,
   /// forward_backward_step; torchtune 0.6.1, recipes/full_finetune_distributed.py).

@@ -138,6 +138,7 @@ struct ModelValues {
   /// Of a packed row: its tokens' positions, and where its documents begin, of queries and of keys.
   ir::ValueId position_ids = ir::no_id, cu_seqlens_q = ir::no_id, cu_seqlens_k = ir::no_id;
   ir::ValueId embed = ir::no_id, final_norm = ir::no_id, lm_head = ir::no_id;
+  LinearValues value_head;  ///< [1, hidden] and a bias, beside the LM head
   ir::ValueId positions = ir::no_id, final_norm_bias = ir::no_id, lm_head_bias = ir::no_id;
   ir::ValueId embed_norm = ir::no_id, embed_norm_bias = ir::no_id;
   ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding

@@ -212,8 +212,9 @@ constexpr Exclusion exclusions_of_regions[] = {
      "use_reentrant=True takes no context_fn, and what selects ops is one",
      "use --ac full, or --no-ac-reentrant",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.reentrant && c.memory.ac != AcMode::full && c.memory.ac != AcMode::every &&
-              c.memory.ac != AcMode::grouped;
+       const AcMode ac = c.memory.ac;
+       return c.memory.reentrant && ac != AcMode::none && ac != AcMode::full &&
+              ac != AcMode::every && ac != AcMode::grouped;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac-reentrant --ac " + ac_option(c); }},
     {"--ac-reentrant with --shard fsdp1, fsdp2 or hsdp:N, --pp, --tp, --cp, compiled kernels, "

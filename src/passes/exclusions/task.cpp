@@ -11,7 +11,8 @@ using model::ModelSpec;
 
 bool preference(const StepConfig& c) { return c.task.preference(); }
 bool other(const StepConfig& c) { return !c.task.supervised(); }
-bool of_trl(const StepConfig& c) { return other(c) && !c.verl(); }
+bool of_trl(const StepConfig& c) { return other(c) && !c.verl() && !c.llamafactory(); }
+bool padded(const StepConfig& c) { return other(c) && !c.verl(); }
 std::string task(const StepConfig& c) { return std::string("--task ") + to_option(c.task.kind); }
 std::string with(const StepConfig& c, const std::string& option) { return task(c) + " " + option; }
 
@@ -66,8 +67,11 @@ constexpr Exclusion exclusions_of_tasks[] = {
      },
      in_parts},
     {"--task other than sft --packing DOCS",
-     "TRL 1.16 pads such rows: its padding_free is switched off, or is none", "leave --packing out",
-     [](const ModelSpec&, const StepConfig& c) { return of_trl(c) && c.run.packing > 0; },
+     "such rows are padded: TRL 1.16 has switched its padding_free off, and LLaMA-Factory packs "
+     "sft "
+     "alone",
+     "leave --packing out",
+     [](const ModelSpec&, const StepConfig& c) { return padded(c) && c.run.packing > 0; },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, "--packing " + std::to_string(c.run.packing));
      }},
@@ -127,7 +131,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "ORPO's and CPO's code prepares and casts a quantized model another way: not planned yet",
      "use --task dpo, or leave --quantize out",
      [](const ModelSpec&, const StepConfig& c) {
-       return (c.task.kind == Task::orpo || c.task.kind == Task::simpo) &&
+       return of_trl(c) && (c.task.kind == Task::orpo || c.task.kind == Task::simpo) &&
               c.adapters.quantize != Quantization::none;
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -160,6 +164,25 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return other(c) && c.runtime.kind == Runtime::ac_trainer;
      },
      [](const ModelSpec&, const StepConfig& c) { return task(c); }},
+    {"--framework llamafactory --task other than sft, --shard fsdp1, fsdp2, hsdp:N or zero3",
+     "its stages over shards are not planned yet", "use --shard zero2 or ddp, or --framework trl",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.llamafactory() && other(c) && (c.layout.fsdp() || c.layout.zero3());
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--framework llamafactory " + with(c, "--shard " + shard_option(c));
+     }},
+    {"--framework llamafactory --task reward --world N",
+     "its LM head has no gradient, and what DDP and ZeRO make of that is not planned yet",
+     "use --world 1, or --framework trl",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.value_head() && c.layout.replica_ranks() > 1;
+     }},
+    {"--framework llamafactory --ref precomputed", "its trainers run the reference in every step",
+     "use --ref model, or adapter with --lora",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.llamafactory() && c.task.reference == Reference::precomputed;
+     }},
     {"--framework verl --task other than grpo",
      "its other workers, a critic's, a reward model's and supervised tuning's, are not planned yet",
      "use --task grpo, or --framework trl",

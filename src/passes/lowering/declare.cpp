@@ -338,8 +338,16 @@ void Lowering::declare_final_norm() {
   if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
 }
 
+/// TRL v0.24, models/modeling_value_head.py, ValueHead: nn.Linear(hidden, 1), in fp32.
+void Lowering::declare_value_head() {
+  m_.value_head.weight = trained({1, spec_.hidden}, DType::f32, Module::lm_head);
+  m_.value_head.bias = trained({1}, DType::f32, Module::lm_head);
+}
+
 void Lowering::declare_head(std::int64_t words) {
-  if (config_.task.kind == Task::reward) {  // nn.Linear(hidden_size, 1, bias=False)
+  if (config_.value_head()) declare_value_head();
+  if (config_.task.kind == Task::reward &&
+      !config_.value_head()) {  // nn.Linear(hidden_size, 1, bias=False)
     m_.lm_head = parameter({1, spec_.hidden}, Module::lm_head);
     if (config_.adapters.used())  // modules_to_save: a copy that is trained beside the frozen one
       m_.lm_head = trained({1, spec_.hidden}, config_.adapters.dtype, Module::lm_head);
@@ -354,6 +362,10 @@ void Lowering::declare_head(std::int64_t words) {
       m_.lm_head = parameter({words, spec_.hidden}, Module::lm_head);
       s_.parameters.back().tied = m_.embed;
     }
+  } else if (config_
+                 .value_head()) {  // it wants a gradient, and no loss that counts reads its logits
+    m_.lm_head = frozen({words, spec_.hidden}, config_.precision.param_dtype, Module::lm_head);
+    p_.value(m_.lm_head).requires_grad = !config_.adapters.used();
   } else if (reads_head_of_shards(config_))
     m_.lm_head = frozen({words, spec_.hidden}, config_.precision.param_dtype, Module::lm_head);
   else

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -80,6 +81,7 @@ class Lowering : private Emission {
   void declare_row();
   V declare_frequencies();
   void declare_final_norm();
+  void declare_value_head();
   void declare_head(std::int64_t words);
   void declare_block(std::int16_t index);
 
@@ -465,6 +467,8 @@ class Lowering : private Emission {
 
   /// Of a program that only scores: nothing has a gradient.
   void without_gradients(std::size_t first);
+  void task_inputs();
+  void task_loss();
 
   // preference.cpp
   void declare_beside_worker();
@@ -472,6 +476,7 @@ class Lowering : private Emission {
   V sum_of_sequence(V log_probs);
   std::array<V, 2> halves(V of_pairs);
   V reference_log_probs(std::vector<V>& held);
+  void apart(ir::Owner owner, const std::function<void(Lowering&)>& run);
   V log_probs_of(ir::Owner owner, V labels);
   V reference_forward();
   V mean_loss(V of_pairs);
@@ -480,6 +485,31 @@ class Lowering : private Emission {
   // kto.cpp
   V mismatched_log_probs(ir::Owner owner);
   void loss_kto();
+
+  // llamafactory.cpp
+  /// One number a row: what its targets' log-probabilities add up to, and how many they are.
+  struct RowSums {
+    V total{}, count{};
+  };
+  struct Answers {
+    V total{}, logits{};
+  };
+  void clone_batch();
+  void drop_copies();
+  RowSums row_sums(V logits);
+  V wide_logits();
+  void logged_mean(V x);
+  Answers answers_of(ir::Owner owner);
+  V sigmoid_loss(V chosen, V rejected, const std::array<V, 2>& reference);
+  V loss_without_reference(V chosen, V rejected);
+  void loss_of_pairs();
+  std::array<V, 2> logits_by_answer(V logits);
+  std::array<V, 2> reference_answers();
+  V mean_apart(V policy, V reference);
+  void loss_of_answers();
+  V unread_loss(V logits);
+  void loss_of_values();
+  void loss_llamafactory();
 
   // reward.cpp
   void loss_reward();
@@ -542,6 +572,8 @@ class Lowering : private Emission {
   std::int64_t float8_weights_ = 0;
   V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
   bool before_step_ = false;       ///< it scores before the forward that is trained on
+  std::vector<V> hidden_states_;   ///< what each block was given, where the output has it
+  V given_ids_ = ir::no_id;        ///< of the batch, while a forward runs over a copy of it
   V mismatched_ = ir::no_id;       ///< of KTO: what answers to other prompts are by the policy
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too

@@ -271,11 +271,7 @@ void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   const std::size_t first = p_.ops.size();
   phase_ = ir::Phase::forward;
-  if (config_.task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::policy);
-  if (config_.verl())
-    verl_inputs();
-  else
-    labels_ = config_.task.compares() ? scored_labels() : m_.labels;
+  task_inputs();
   leaf_ = Module::loss;
   if (config_.runtime.framework == "torchtune" &&
       config_.memory.loss == LossKind::chunked_logits)  // current_num_tokens
@@ -289,6 +285,19 @@ void Lowering::forward() {
   hold_all(cache_);
   if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
   if (config_.task.scores) without_gradients(first);
+}
+
+/// What a task does before its forward; `labels_`.
+void Lowering::task_inputs() {
+  const TaskChoice& task = config_.task;
+  if (config_.verl()) return verl_inputs();
+  if (config_.llamafactory()) {
+    labels_ = m_.labels;
+    if (task.compares()) clone_batch();
+    return;
+  }
+  if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::policy);
+  labels_ = task.compares() ? scored_labels() : m_.labels;
 }
 
 void Lowering::without_gradients(std::size_t first) {
@@ -345,6 +354,7 @@ void Lowering::backbone() {
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
     const Rotary of_step = rotary.empty() ? Rotary{} : rotary[local ? 1 : 0];
     const Rotary given = casts_tables() ? table_of_block() : of_step;
+    if (config_.value_head()) hidden_states_.push_back(x);
     x = block(m_.blocks[index], static_cast<std::int16_t>(i), x, given);
     if (casts_tables()) hold({given.cos});  // its argument
     if (!spec_.keeps_block_outputs) continue;
@@ -363,11 +373,11 @@ void Lowering::backbone() {
   last_block_ = x;
 }
 
-void Lowering::loss() {
-  s_.hidden = hidden_;
+/// The trainer's own, of a task that is not supervised.
+void Lowering::task_loss() {
+  if (config_.llamafactory()) return loss_llamafactory();
   switch (config_.task.kind) {
     case Task::sft:
-      next_token_loss();
       break;
     case Task::dpo:
       loss_dpo();
@@ -386,6 +396,11 @@ void Lowering::loss() {
       config_.verl() ? loss_verl() : loss_grpo();
       break;
   }
+}
+
+void Lowering::loss() {
+  s_.hidden = hidden_;
+  config_.task.supervised() ? next_token_loss() : task_loss();
   if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
   end_autocast();
   const bool whole_output =

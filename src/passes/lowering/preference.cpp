@@ -20,8 +20,9 @@ StepConfig forward_alone(StepConfig config) {
 
 StepConfig of_reference(StepConfig config) {
   config = forward_alone(std::move(config));
-  // A model of its own is the base as it was loaded, without adapters.
-  if (config.task.reference == Reference::model) config.adapters = {};
+  if (config.task.reference != Reference::model) return config;
+  config.adapters = {};  // a model of its own is the base as it was loaded
+  if (config.llamafactory()) config.precision.param_dtype = DType::bf16;
   return config;
 }
 
@@ -148,20 +149,28 @@ ir::ValueId Lowering::reference_log_probs(std::vector<V>& held) {
   return log_probs;
 }
 
-/// What the reference says of the labels, or the policy itself, under torch.no_grad. Neither is of
-/// the forward that is trained on, so both are a reference's ops.
-ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
+/// A forward of the reference, or of the policy itself, under torch.no_grad. Neither is the one
+/// that is trained on, so both are a reference's ops.
+void Lowering::apart(ir::Owner owner, const std::function<void(Lowering&)>& run) {
   const auto first = p_.ops.size();
   const std::vector<V> graph_held = s_.graph_held;
   const bool policy = owner == ir::Owner::policy;
   const StepConfig config = policy ? forward_alone(config_) : of_reference(config_);
   Lowering scoring(spec_, config, s_, ir::Owner::reference, policy ? s_.model : s_.reference);
-  scoring.labels_ = labels;
-  scoring.before_step_ = policy;
-  const V log_probs = scoring.reference_forward();
+  run(scoring);
   s_.graph_held = graph_held;  // a function's context goes with its call
   for (auto i = first; i < p_.ops.size(); ++i)
     for (V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;
+}
+
+/// What the reference says of the labels, or the policy itself.
+ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
+  V log_probs = ir::no_id;
+  apart(owner, [&](Lowering& scoring) {
+    scoring.labels_ = labels;
+    scoring.before_step_ = owner == ir::Owner::policy;
+    log_probs = scoring.reference_forward();
+  });
   return log_probs;
 }
 

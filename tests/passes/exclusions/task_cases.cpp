@@ -21,7 +21,33 @@ void verl(StepConfig& c) {
   sharded(c, Sharding::fsdp2);
 }
 
+void llamafactory(StepConfig& c) {
+  dpo(c);
+  c.runtime.framework = "llamafactory";
+  c.memory.loss = LossKind::ce;
+}
+
 const Case cases[] = {
+    {"--framework llamafactory --task other than sft, --shard fsdp1, fsdp2, hsdp:N or zero3",
+     [](auto&, StepConfig& c) {
+       llamafactory(c);
+       sharded(c, Sharding::fsdp2);
+     },
+     "--framework llamafactory --task dpo --shard fsdp2"},
+    {"--framework llamafactory --task reward --world N",
+     [](auto&, StepConfig& c) {
+       llamafactory(c);
+       c.task.kind = Task::reward;
+       c.task.reference = Reference::none;
+       sharded(c, Sharding::ddp);
+     },
+     ""},
+    {"--framework llamafactory --ref precomputed",
+     [](auto&, StepConfig& c) {
+       llamafactory(c);
+       c.task.reference = Reference::precomputed;
+     },
+     ""},
     {"--framework verl --task other than grpo",
      [](auto&, StepConfig& c) {
        verl(c);
