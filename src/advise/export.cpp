@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/adapter_method.hpp"
@@ -239,7 +240,9 @@ void note_all(const Setting& s, ExportResult& out) {
   if (s.c.precision.float8() && s.target.name == hf.name)
     out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
-  if (s.c.adapters.used() && s.target.name != torchtune.name && s.target.name != litgpt.name)
+  constexpr const Target* own_adapters[] = {&torchtune, &litgpt, &llamafactory};
+  if (s.c.adapters.used() && std::none_of(std::begin(own_adapters), std::end(own_adapters),
+                                          [&](const Target* t) { return t == &s.target; }))
     out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.memory.kernels == Kernels::compiled && s.c.memory.compile_unit == CompileUnit::block &&
       s.target.name == hf.name)

@@ -104,7 +104,9 @@ std::string precision(const Setting& s) {
 std::string checkpoints(const Setting& s) {
   const MemoryTechniques& m = s.c.memory;
   if (m.ac == AcMode::none) return "disable_gradient_checkpointing: true\n";
-  if (m.ac != AcMode::full || m.scope != AcScope::block)
+  if (m.scope != AcScope::block)
+    s.refuse("--ac-scope submodule", "it checkpoints whole blocks; use --ac-scope block");
+  if (m.ac != AcMode::full)
     s.refuse(s.ac(), "it checkpoints each block whole, or none; use --ac full or none");
   return fmt::format("use_reentrant_gc: {}\n", m.reentrant);
 }
