@@ -44,7 +44,8 @@ def llamafactory_values(path):
     from llamafactory.hparams.finetuning_args import FinetuningArguments
     from llamafactory.hparams.generating_args import GeneratingArguments
     from llamafactory.hparams.model_args import ModelArguments
-    from transformers import HfArgumentParser, TrainingArguments
+    from llamafactory.hparams.training_args import TrainingArguments
+    from transformers import HfArgumentParser
 
     given = yaml.safe_load(path.read_text(encoding="utf-8"))
     given |= {"output_dir": "out", "use_cpu": True, "deepspeed": None}
