@@ -1,5 +1,5 @@
-// The phases of a GRPO step. TRL v1.16, trainer/grpo_trainer.py: _generate_and_score_completions,
-// then _compute_loss. verl v0.9.1, trainer/ppo/ray_trainer.py: the loop of fit();
+// The phases of an online step. TRL v1.16, trainer/grpo_trainer.py, rloo_trainer.py:
+// _generate_and_score_completions, then _compute_loss. verl v0.9.1, trainer/ppo/ray_trainer.py: the loop of fit();
 // workers/engine/base.py, BaseEngineCtx: what is moved between host and device around each.
 #include "task_phases.hpp"
 
@@ -124,8 +124,11 @@ class Phases {
     finish(std::move(phase));
   }
 
-  /// verl computes them always; TRL to correct for what an engine samples from.
-  [[nodiscard]] bool scores() const { return c_.verl() || c_.task.rollout != Rollout::generate; }
+  /// verl and RLOOTrainer compute them always; GRPOTrainer to correct for what an engine samples
+  /// from.
+  [[nodiscard]] bool scores() const {
+    return c_.verl() || c_.task.kind == Task::rloo || c_.task.rollout != Rollout::generate;
+  }
 
   /// Whether such a forward is planned; why not is told.
   [[nodiscard]] bool takes(const std::string& name, const StepConfig& config) {
@@ -241,7 +244,7 @@ class Phases {
 }  // namespace
 
 void add_task_phases(profile::Profile& result, bool detail) {
-  if (result.config.task.kind == Task::grpo) Phases(result, detail).add_all();
+  if (result.config.task.online()) Phases(result, detail).add_all();
 }
 
 }  // namespace ac_advisor::advise

@@ -1,4 +1,4 @@
-// The phases of a GRPO step: which there are, what each holds, and that all of them have to fit.
+// The phases of an online step: which there are, what each holds, and that all of them have to fit.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -83,6 +83,14 @@ TEST_CASE("a step has the phases that its trainer runs, in their order") {
         Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
   CHECK(names(planned(of_trl)) == Names{"rollout", "update"});
   CHECK(names(planned(with(of_trl, {{"--rollout", "vllm:0.3"}, {"--ref", "model"}}))) ==
+        Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+  // RLOO scores by the policy, too, whoever writes; with adapters a reference is the model.
+  const OptionList rloo{{"--framework", "trl"}, {"--task", "rloo"}, {"--prompt", "256"},
+                        {"--seq", "1024"},      {"--batch", "2"}};
+  CHECK(names(planned(rloo)) == Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+  CHECK(names(planned(with(rloo, {{"--ref", "none"}}))) ==
+        Names{"rollout", "old_log_prob", "update"});
+  CHECK(names(planned(with(rloo, {{"--lora", "8"}}))) ==
         Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
   CHECK(names(advise::plan(small(), resolve_options({}))).empty());
   // What is not planned is no row, and told.

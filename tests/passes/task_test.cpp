@@ -208,6 +208,21 @@ TEST_CASE("GRPO's rows are single, its completions alone are scored, and a refer
   }
 }
 
+TEST_CASE("RLOO's loss is of sequences: a number a row, over what the policy said before") {
+  StepConfig c = of_task(Task::rloo, Reference::model);
+  c.task.prompt = 24;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  CHECK(p.value(step.model.ids).shape == ir::Shape{pairs, seq});
+  const ir::Op& head = first(p, ir::OpKind::tiled_log_probs, ir::Owner::policy);
+  CHECK(p.value(p.input(head, 0)).shape == ir::Shape{pairs * (seq - 24), 64});
+  CHECK(p.value(step.precomputed[0]).shape == ir::Shape{pairs});
+  CHECK(parameter_bytes(step, ir::Owner::reference) == parameter_bytes(step, ir::Owner::policy));
+  const ir::Op& ratio = first(p, ir::OpKind::minimum, ir::Owner::policy);
+  CHECK(p.value(p.input(ratio, 0)).shape == ir::Shape{pairs});
+  for (const ir::Op& op : p.ops) CHECK(op.module.owner == ir::Owner::policy);
+}
+
 TEST_CASE("what writing completions takes is of all rows of a step") {
   StepConfig c = of_task(Task::grpo);
   c.task.prompt = 8;

@@ -39,20 +39,20 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return second && c.layout.shard == Sharding::fsdp1 && !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--task grpo --ref model --shard fsdp2 or hsdp:N",
+    {"--task grpo or rloo --ref model --shard fsdp2 or hsdp:N",
      "TRL shards the reference as one unit and gathers it whole to score completions, which is not "
      "planned yet",
      "use --ref none, or --shard zero3",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::grpo && c.task.reference == Reference::model &&
+       return c.task.online() && c.task.reference == Reference::model &&
               c.layout.gathers() && !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+    {"--task grpo or rloo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      "what writing a token gathers of shards is not planned yet",
      "use --rollout vllm:SHARE or served",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::grpo && c.task.rollout == Rollout::generate && c.layout.fsdp() &&
+       return c.task.online() && c.task.rollout == Rollout::generate && c.layout.fsdp() &&
               !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -113,7 +113,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return preference(c) && c.adapters.dora && c.adapters.dropout > 0;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--dora --lora-dropout"); }},
-    {"--task dpo, kto or grpo --ref model --quantize HOW",
+    {"--task dpo, kto, grpo or rloo --ref model --quantize HOW",
      "the reference of a quantized base is that base with its adapters off: a second one is not "
      "planned",
      "use --ref adapter",
@@ -123,6 +123,14 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, std::string("--ref model --quantize ") + to_option(c.adapters.quantize));
      }},
+    {"--task grpo or rloo --ref model --lora RANK",
+     "TRL keeps no second model beside adapters: its reference is the model with them off",
+     "use --ref adapter",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.online() && c.task.reference == Reference::model && c.adapters.used() &&
+              !c.verl();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--ref model --lora"); }},
     {"--task orpo or simpo --quantize HOW",
      "ORPO's and CPO's code prepares and casts a quantized model another way: not planned yet",
      "use --task dpo, or leave --quantize out",

@@ -485,9 +485,16 @@ class Lowering : private Emission {
   void loss_reward();
 
   // grpo.cpp
-  void loss_grpo();
+  V last_tokens(V of_all);
+  V logged_mean(V of_tokens);
+  void least(V of_rows);
   void logged_clipping(V ratio, V entropy);
+  void loss_grpo();
   [[nodiscard]] std::int64_t generation_bytes() const;
+
+  // rloo.cpp
+  void logged_ratio(V ratio, V entropy);
+  void loss_rloo();
 
   // verl.cpp
   void verl_inputs();

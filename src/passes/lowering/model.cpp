@@ -385,6 +385,9 @@ void Lowering::loss() {
     case Task::grpo:
       config_.verl() ? loss_verl() : loss_grpo();
       break;
+    case Task::rloo:
+      loss_rloo();
+      break;
   }
   if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
   end_autocast();

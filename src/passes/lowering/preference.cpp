@@ -49,15 +49,16 @@ void Lowering::declare_task() {
   };
   const ir::Shape tokens = shape(m_.ids);
   given(tokens, DType::i64);  // attention_mask
-  const bool grpo = task.kind == Task::grpo;
-  if (grpo) {
+  if (task.online()) {
     s_.generation_bytes = generation_bytes();
-    // all that was generated for the step, ids and masks, and what the reference said
-    const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                       completion = config_.run.seq - task.prompt;
+    // all that was generated for the step, ids and masks
+    const std::int64_t rows = config_.run.batch * config_.run.grad_accum;
     for (int i = 0; i < 2; ++i) given({rows, config_.run.seq}, DType::i64);
-    if (task.reference != Reference::none && !config_.verl())
-      s_.precomputed[0] = given({config_.run.batch, completion}, DType::f32);
+    // what was said of it: by RLOO's policy of each row, by GRPO's reference of each token
+    if (task.kind == Task::rloo)
+      s_.precomputed[0] = given({config_.run.batch}, DType::f32);
+    else if (task.reference != Reference::none && !config_.verl())
+      s_.precomputed[0] = given({config_.run.batch, config_.run.seq - task.prompt}, DType::f32);
   }
   const bool kto = task.kind == Task::kto;
   if (kto) {  // the prompts with others' answers: ids and two masks; which answers are good
@@ -66,7 +67,7 @@ void Lowering::declare_task() {
   }
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({kto ? tokens[0] : tokens[0] / 2}, DType::f32);
-  if (task.reference == Reference::adapter && !grpo) s_.reference = without_adapters(m_);
+  if (task.reference == Reference::adapter && !task.online()) s_.reference = without_adapters(m_);
   if (task.reference == Reference::adapter && task.scores) m_ = without_adapters(m_);
   if (task.reference != Reference::model) return;
   if (config_.verl()) return declare_beside_worker();

@@ -59,7 +59,7 @@ const Case cases[] = {
        sharded(c, Sharding::fsdp1);
      },
      "--task dpo --shard fsdp1"},
-    {"--task grpo --ref model --shard fsdp2 or hsdp:N",
+    {"--task grpo or rloo --ref model --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.task.kind = Task::grpo;
        c.task.reference = Reference::model;
@@ -67,7 +67,7 @@ const Case cases[] = {
        sharded(c, Sharding::fsdp2);
      },
      "--task grpo --shard fsdp2"},
-    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+    {"--task grpo or rloo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.task.kind = Task::grpo;
        sharded(c, Sharding::fsdp2);
@@ -129,7 +129,14 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--task dpo --dora --lora-dropout"},
-    {"--task dpo, kto or grpo --ref model --quantize HOW",
+    {"--task grpo or rloo --ref model --lora RANK",
+     [](auto&, StepConfig& c) {
+       c.task.kind = Task::rloo;
+       c.task.reference = Reference::model;
+       c.adapters.rank = 4;
+     },
+     "--task rloo --ref model --lora"},
+    {"--task dpo, kto, grpo or rloo --ref model --quantize HOW",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;
