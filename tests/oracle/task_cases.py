@@ -171,6 +171,17 @@ def unpaired():
             yield name, f"{TRL} --task kto --batch 4 --seq 1024 --prompt 256 {more}".rstrip()
 
 
+def experts():
+    """Where TRL adds no auxiliary loss: to rewards and to whole logits none, to the others none of a configuration without a
+    router_aux_loss_coef."""
+    for task in ("dpo", "dpo --ref precomputed --ac none", f"dpo --lora 16 {ALL}", "kto", "grpo --prompt 256", "rloo --prompt 256"):
+        yield "glm4_moe", f"{TRL} --task {task} --batch 2 --seq 1024 --param-dtype bf16"
+    yield "glm4_moe", f"{TRL} --task orpo --batch 2 --seq 1024 --param-dtype bf16"
+    for name in ("mixtral", "qwen3_moe"):
+        for task in ("reward", "orpo"):
+            yield name, f"{TRL} --task {task} --batch 2 --seq 1024 --param-dtype bf16"
+
+
 def drawn_unpaired(count=20):
     """Drawn, measured before any was planned for."""
     draw = random.Random(49)
@@ -184,5 +195,5 @@ def drawn_unpaired(count=20):
         yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired()]
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts()]
 LEAVE_ONE_OUT = [*leave_one_out(), *drawn_leave_one_out()]
