@@ -147,12 +147,15 @@ enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto, rloo 
 /// What a task's reference log-probabilities come from: nothing, a second model, the model itself
 /// with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
-/// Who writes the completions that are trained on: the model itself by transformers' generate, a vLLM engine in the
-/// trainer's own process, or one elsewhere.
+/// Who writes the completions that are trained on: the model itself by transformers' generate, a
+/// vLLM engine in the trainer's own process, or one elsewhere.
 enum class Rollout : std::uint8_t { generate, vllm, served };
 /// What waits in the host's memory while the trainer neither trains nor scores (verl's
 /// optimizer_offload and param_offload).
 enum class Parked : std::uint8_t { none, optimizer, all };
+
+/// Who scores completions before they are trained on.
+enum class Scorer : std::uint8_t { none, policy, reference };
 
 struct TaskChoice {
   Task kind = Task::sft;
@@ -168,8 +171,8 @@ struct TaskChoice {
   std::int64_t engine_sleep = 0;  ///< vLLM's level while it writes nothing; 0: it stays awake
   Parked parked = Parked::none;
   bool entropy_loss = false;  ///< the policy's entropy is part of the loss
-  /// No option: the program is the forward that scores completions, without gradients.
-  bool scores = false;
+  /// No option: the program is the forward without gradients by which it scores completions.
+  Scorer scorer = Scorer::none;
 
   [[nodiscard]] bool supervised() const { return kind == Task::sft; }
   /// Its loss is of the fused LM head's log-probabilities, over a reference's if there is one.
@@ -180,6 +183,7 @@ struct TaskChoice {
   [[nodiscard]] bool runs_reference() const {
     return against_reference() && reference != Reference::precomputed;
   }
+  [[nodiscard]] bool scores() const { return scorer != Scorer::none; }
   /// Of completions that the model writes between its steps.
   [[nodiscard]] bool online() const { return kind == Task::grpo || kind == Task::rloo; }
   /// Of answers that are given: TRL's preference trainers and the reward model's.

@@ -474,6 +474,7 @@ class Lowering : private Emission {
   V reference_log_probs(std::vector<V>& held);
   V log_probs_of(ir::Owner owner, V labels);
   V reference_forward();
+  void score_by_reference();
   V mean_loss(V of_pairs);
   void loss_dpo();
 

@@ -271,7 +271,11 @@ void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   const std::size_t first = p_.ops.size();
   phase_ = ir::Phase::forward;
-  if (config_.task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::policy);
+  if (config_.task.scorer == Scorer::reference && config_.task.reference == Reference::model) {
+    score_by_reference();
+    return without_gradients(first);
+  }
+  if (config_.task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
   if (config_.verl())
     verl_inputs();
   else
@@ -288,7 +292,7 @@ void Lowering::forward() {
   hold_all(prompt_frame_);
   hold_all(cache_);
   if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
-  if (config_.task.scores) without_gradients(first);
+  if (config_.task.scores()) without_gradients(first);
 }
 
 void Lowering::without_gradients(std::size_t first) {

@@ -68,7 +68,7 @@ void Lowering::declare_task() {
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({kto ? tokens[0] : tokens[0] / 2}, DType::f32);
   if (task.reference == Reference::adapter && !task.online()) s_.reference = without_adapters(m_);
-  if (task.reference == Reference::adapter && task.scores) m_ = without_adapters(m_);
+  if (task.reference == Reference::adapter && task.scores()) m_ = without_adapters(m_);
   if (task.reference != Reference::model) return;
   if (config_.verl()) return declare_beside_worker();
   const StepConfig config = of_reference(config_);
@@ -78,6 +78,7 @@ void Lowering::declare_task() {
   Lowering(spec_, config, s_, ir::Owner::reference).declare();
   s_.inputs = inputs;
   s_.reference.ids = m_.ids;
+  s_.reference.labels = m_.labels;
   for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
 }
 
@@ -149,14 +150,13 @@ ir::ValueId Lowering::reference_log_probs(std::vector<V>& held) {
   return log_probs;
 }
 
-/// What the reference says of the labels, or the policy itself, under torch.no_grad. Neither is of
-/// the forward that is trained on, so both are a reference's ops.
+/// What the reference says of the labels, or the policy itself, under torch.no_grad.
 ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
   const auto first = p_.ops.size();
   const std::vector<V> graph_held = s_.graph_held;
-  const bool policy = owner == ir::Owner::policy;
+  const bool policy = owner == ir::Owner::no_grad;
   const StepConfig config = policy ? forward_alone(config_) : of_reference(config_);
-  Lowering scoring(spec_, config, s_, ir::Owner::reference, policy ? s_.model : s_.reference);
+  Lowering scoring(spec_, config, s_, owner, policy ? s_.model : s_.reference);
   scoring.labels_ = labels;
   scoring.before_step_ = policy;
   const V log_probs = scoring.reference_forward();
@@ -164,6 +164,15 @@ ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
   for (auto i = first; i < p_.ops.size(); ++i)
     for (V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;
   return log_probs;
+}
+
+/// The forward of a second model alone, of completions that wait for their rewards.
+void Lowering::score_by_reference() {
+  const StepConfig config = of_reference(config_);
+  Lowering scoring(spec_, config, s_, ir::Owner::reference, s_.reference);
+  scoring.labels_ = scoring.scored_labels();
+  s_.outputs = {scoring.reference_forward()};
+  scoring.hold({scoring.labels_});
 }
 
 /// Of a number a pair.
