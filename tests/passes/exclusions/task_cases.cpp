@@ -46,27 +46,14 @@ const Case cases[] = {
        c.run.attention = Attention::cudnn;
      },
      "--framework verl --attn cudnn"},
-    {"--task kto, --shard fsdp1, fsdp2, hsdp:N or zero3",
+    {"--task dpo, kto or --ref model, --shard fsdp1",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.task.kind = Task::kto;
-       sharded(c, Sharding::fsdp2);
-     },
-     "--task kto --shard fsdp2"},
-    {"--task dpo or --ref model, --shard fsdp1",
-     [](auto&, StepConfig& c) {
-       dpo(c);
+       c.task.reference = Reference::precomputed;
        sharded(c, Sharding::fsdp1);
      },
-     "--task dpo --shard fsdp1"},
-    {"--task grpo or rloo --ref model --shard fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       c.task.kind = Task::grpo;
-       c.task.reference = Reference::model;
-       c.task.rollout = Rollout::served;
-       sharded(c, Sharding::fsdp2);
-     },
-     "--task grpo --shard fsdp2"},
+     "--task kto --shard fsdp1"},
     {"--task grpo or rloo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.task.kind = Task::grpo;
@@ -103,12 +90,19 @@ const Case cases[] = {
        m.graph = std::make_shared<graph::Graph>();
      },
      "--task dpo for small"},
-    {"--task other than sft, a mixture of experts",
+    {"--task dpo, kto, grpo or rloo, experts whose configuration has a router_aux_loss_coef",
      [](model::ModelSpec& m, StepConfig& c) {
        dpo(c);
+       m.family = "mixtral";
        m.moe.emplace();
      },
-     "--task dpo for llama"},
+     "--task dpo for mixtral"},
+    {"--task reward, a family without a classifier",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.task.kind = Task::reward;
+       m.family = "granite";
+     },
+     "--task reward for granite"},
     {"--task of preferences, a model with dropout, or --dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
