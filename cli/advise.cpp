@@ -49,9 +49,9 @@ std::string run_solve(const Arguments& a) {
   const StepConfig& base = resolved.config;
   tell_warnings(model, base);
   const bool completion = a.solve == "completion";
-  if (completion && base.task.kind != Task::grpo)
+  if (completion && !base.task.online())
     throw UserError("--solve completion: --task " + std::string(to_option(base.task.kind)) +
-                    " writes none; use --task grpo, or --solve seq");
+                    " writes none; use --task grpo or rloo, or --solve seq");
   return shown(advise::largest(completion         ? advise::Sought::completion
                                : a.solve == "seq" ? advise::Sought::seq
                                                   : advise::Sought::batch,

@@ -120,7 +120,8 @@ constexpr ProgramOption table[] = {
            options::parse_whole({name, text}, text.substr(0, slash), {"I", 0, a.measure.parts - 1});
      }},
     {"advise", "--solve", "WHAT",
-     "batch, seq, completion (of --task grpo) or model: the largest that fits on --gpu, of each "
+     "batch, seq, completion (of --task grpo or rloo) or model: the largest that fits on --gpu, of "
+     "each "
      "setting (model: of the samples, no MODEL needed)",
      "Adapters",
      [](Arguments& a, Text name, Text text) {

@@ -346,7 +346,7 @@ std::string task_line(const StepConfig& c) {
   std::string text = fmt::format("task {}", to_option(c.task.kind));
   if (c.task.reference != Reference::none)
     text += fmt::format(" (ref {})", to_option(c.task.reference));
-  if (c.task.kind == Task::grpo) text += ", completions by " + rollout_option(c);
+  if (c.task.online()) text += ", completions by " + rollout_option(c);
   text += fmt::format(", batch {}{} x {}", c.run.batch,
                       !c.task.pairs()    ? ""
                       : c.run.batch == 1 ? " pair"

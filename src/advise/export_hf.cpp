@@ -41,30 +41,41 @@ const char* config_class(const Setting& s) {
       return "trl.RewardConfig";
     case Task::grpo:
       return "trl.GRPOConfig";
+    case Task::rloo:
+      return "trl.RLOOConfig";
     case Task::sft:
       break;
   }
   return of_trl(s) ? "trl.SFTConfig" : "TrainingArguments";
 }
 
+/// The weight of the reference's divergence, whose defaults differ. GRPOConfig's is 0: 0.04 is the
+/// paper's (DeepSeekMath, section 4.2).
+const char* beta(const TaskChoice& task) {
+  const bool compares = task.reference != Reference::none;
+  if (task.kind == Task::rloo) return compares ? "beta: 0.05\n" : "beta: 0.0\n";
+  return compares ? "beta: 0.04\n" : "";
+}
+
+std::string online_arguments(const Setting& s) {
+  const TaskChoice& task = s.c.task;
+  std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - task.prompt);
+  if (task.group > 0) text += fmt::format("num_generations: {}\n", task.group);
+  text += beta(task);
+  if (task.rollout == Rollout::generate) return text;
+  const bool beside = task.rollout == Rollout::vllm;
+  text += fmt::format("use_vllm: true\nvllm_mode: {}\n", beside ? "colocate" : "server");
+  if (beside) text += fmt::format("vllm_gpu_memory_utilization: {}\n", task.engine_share);
+  if (task.engine_ranks > 1)
+    text += fmt::format("vllm_tensor_parallel_size: {}\n", task.engine_ranks);
+  if (task.engine_sleep > 0) text += "vllm_enable_sleep_mode: true\n";
+  return text;
+}
+
 /// What a task's own configuration has beside the training arguments.
 std::string task_arguments(const Setting& s) {
   if (s.c.task.kind == Task::simpo) return "loss_type: simpo\ncpo_alpha: 0.0\n";
-  if (s.c.task.kind == Task::grpo) {
-    const TaskChoice& task = s.c.task;
-    std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - task.prompt);
-    if (task.group > 0) text += fmt::format("num_generations: {}\n", task.group);
-    // beta has no default that is a reference: 0.04 is the paper's (DeepSeekMath, section 4.2)
-    if (task.reference != Reference::none) text += "beta: 0.04\n";
-    if (task.rollout == Rollout::generate) return text;
-    const bool beside = task.rollout == Rollout::vllm;
-    text += fmt::format("use_vllm: true\nvllm_mode: {}\n", beside ? "colocate" : "server");
-    if (beside) text += fmt::format("vllm_gpu_memory_utilization: {}\n", task.engine_share);
-    if (task.engine_ranks > 1)
-      text += fmt::format("vllm_tensor_parallel_size: {}\n", task.engine_ranks);
-    if (task.engine_sleep > 0) text += "vllm_enable_sleep_mode: true\n";
-    return text;
-  }
+  if (s.c.task.online()) return online_arguments(s);
   if (!s.c.task.against_reference()) return "";
   return fmt::format("precompute_ref_log_probs: {}\n",
                      s.c.task.reference == Reference::precomputed);
@@ -72,10 +83,11 @@ std::string task_arguments(const Setting& s) {
 
 void note_task(const Setting& s, ExportResult& out) {
   if (s.c.task.supervised()) return;
-  if (s.c.task.kind == Task::grpo)
-    out.notes.emplace_back(
-        "num_generations divides the rows of a step over all ranks; GRPOTrainer takes "
-        "reward_funcs=, whose models, if there are any, are not planned");
+  if (s.c.task.online())
+    out.notes.push_back(
+        fmt::format("num_generations divides the rows of a step over all ranks; {} takes "
+                    "reward_funcs=, whose models, if there are any, are not planned",
+                    s.c.task.kind == Task::rloo ? "RLOOTrainer" : "GRPOTrainer"));
   const char* const trainer = s.c.task.kind == Task::kto ? "KTOTrainer" : "DPOTrainer";
   if (s.c.task.against_reference() && s.c.task.reference == Reference::model)
     out.notes.push_back(
@@ -155,8 +167,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "over all other parameters");
   text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
-  if (of_trl(s) && s.c.task.kind != Task::grpo)
-    text += fmt::format("max_length: {}\n", s.c.run.seq);
+  if (of_trl(s) && !s.c.task.online()) text += fmt::format("max_length: {}\n", s.c.run.seq);
   text += task_arguments(s);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {
@@ -293,7 +304,7 @@ void note_loading(const Setting& s, ExportResult& out) {
         of_trl(s) ? ", which SFTTrainer packs into rows of max_length"
                   : ": data_collator=DataCollatorWithFlattening(return_flash_attn_kwargs=True), a "
                     "dataset of documents"));
-  else if (s.c.task.kind != Task::grpo)
+  else if (!s.c.task.online())
     out.notes.push_back(
         fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
 }

@@ -22,9 +22,10 @@ std::string stage(const Setting& s) {
     case Task::reward:
       return "stage: rm\n";
     case Task::grpo:
+    case Task::rloo:
       break;
   }
-  s.refuse("--task grpo", "it has none; export to hf or verl");
+  s.refuse(std::string("--task ") + to_option(s.c.task.kind), "it has none; export to hf");
 }
 
 /// A second model is the default of full parameters alone.

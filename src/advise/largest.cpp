@@ -37,7 +37,7 @@ class Sized {
   [[nodiscard]] StepConfig with(std::int64_t size) const {
     StepConfig c = base_;
     (batch_ ? c.run.batch : c.run.seq) = size;
-    if (c.task.kind == Task::grpo) c.task.completion = c.run.seq - c.task.prompt;
+    if (c.task.online()) c.task.completion = c.run.seq - c.task.prompt;
     return variants_.settled(std::move(c));
   }
   [[nodiscard]] bool taken(std::int64_t size) const {

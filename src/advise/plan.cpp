@@ -194,14 +194,14 @@ std::string engine_note(const profile::Profile& result) {
                     gib(weights), left / row, c.run.seq);
 }
 
-/// What is planned of GRPO's cycle, and what of it is not.
-void explain_grpo(const profile::Profile& result, std::vector<std::string>& notes) {
+/// What is planned of the cycle of completions, and what of it is not.
+void explain_online(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
   notes.push_back(fmt::format(
-      "task grpo, as {} runs its step: {} rows a micro-batch, planned full, a prompt of {} tokens "
+      "task {}, as {} runs its step: {} rows a micro-batch, planned full, a prompt of {} tokens "
       "and a completion of {} each; the longest of a step's completions decides",
-      c.verl() ? "verl 0.9.1's FSDP worker" : "TRL 1.16's trainer", c.rows(), c.task.prompt,
-      c.run.seq - c.task.prompt));
+      to_option(c.task.kind), c.verl() ? "verl 0.9.1's FSDP worker" : "TRL 1.16's trainer",
+      c.rows(), c.task.prompt, c.run.seq - c.task.prompt));
   if (c.verl())
     notes.emplace_back(
         "expandable segments are on while it trains, as verl sets them; a reward model and "
@@ -237,7 +237,7 @@ void explain_grpo(const profile::Profile& result, std::vector<std::string>& note
 void explain_task(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
   if (c.task.supervised()) return;
-  if (c.task.kind == Task::grpo) return explain_grpo(result, notes);
+  if (c.task.online()) return explain_online(result, notes);
   const bool kto = c.task.kind == Task::kto;
   notes.push_back(
       fmt::format("task {}, as {} runs it: {} rows, {}, planned full, {} tokens each; shorter "

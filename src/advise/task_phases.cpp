@@ -1,6 +1,7 @@
-// The phases of a GRPO step. TRL v1.16, trainer/grpo_trainer.py: _generate_and_score_completions,
-// then _compute_loss. verl v0.9.1, trainer/ppo/ray_trainer.py: the loop of fit();
-// workers/engine/base.py, BaseEngineCtx: what is moved between host and device around each.
+// The phases of an online step. TRL v1.16, trainer/grpo_trainer.py, rloo_trainer.py:
+// _generate_and_score_completions, then _compute_loss. verl v0.9.1, trainer/ppo/ray_trainer.py: the
+// loop of fit(); workers/engine/base.py, BaseEngineCtx: what is moved between host and device
+// around each.
 #include "task_phases.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +42,9 @@ std::string largest_of(const profile::Profile& p) {
 /// `reference`: with its adapters off, where that is the reference.
 StepConfig scoring(StepConfig c, bool reference) {
   if (!reference && c.task.reference == Reference::adapter) c.task.reference = Reference::none;
-  c.task.scores = true;
+  // A second model that is whole runs what the policy runs; of shards it is a unit of its own.
+  const bool apart = c.task.reference != Reference::model || c.layout.gathers() || c.layout.zero3();
+  c.task.scorer = reference && apart ? Scorer::reference : Scorer::policy;
   c.run.grad_accum = 1;
   c.memory.ac = AcMode::none;
   c.memory.reentrant = false;
@@ -124,16 +127,19 @@ class Phases {
     finish(std::move(phase));
   }
 
-  /// verl computes them always; TRL to correct for what an engine samples from.
-  [[nodiscard]] bool scores() const { return c_.verl() || c_.task.rollout != Rollout::generate; }
+  /// verl and RLOOTrainer compute them always; GRPOTrainer to correct for what an engine samples
+  /// from.
+  [[nodiscard]] bool scores() const {
+    return c_.verl() || c_.task.kind == Task::rloo || c_.task.rollout != Rollout::generate;
+  }
 
   /// Whether such a forward is planned; why not is told.
   [[nodiscard]] bool takes(const std::string& name, const StepConfig& config) {
     std::string why;
     if (const passes::Exclusion* excluded = passes::find_exclusion(result_.model, config))
       why = excluded->reason;
-    else if (config.layout.zero3())
-      why = "what ZeRO 3 gathers in a forward without a backward was not looked at yet";
+    else if (config.layout.zero3() && result_.config.adapters.used())
+      why = "what backward has left whole of a frozen base under ZeRO 3 was not looked at yet";
     if (why.empty()) return true;
     result_.assumptions.push_back(fmt::format("the phase {} is not planned: {}", name, why));
     return false;
@@ -147,7 +153,8 @@ class Phases {
     phase.planned = true;
     phase.parameters = at_peak(plan, Category::parameters);
     phase.optimizer_states = waiting_states();
-    add(phase, plan, phase.optimizer_states);
+    // ZeRO's fp32 partitions are in either plan.
+    add(phase, plan, phase.optimizer_states - at_peak(plan, Category::optimizer_states));
     finish(std::move(phase));
   }
 
@@ -241,7 +248,7 @@ class Phases {
 }  // namespace
 
 void add_task_phases(profile::Profile& result, bool detail) {
-  if (result.config.task.kind == Task::grpo) Phases(result, detail).add_all();
+  if (result.config.task.online()) Phases(result, detail).add_all();
 }
 
 }  // namespace ac_advisor::advise

@@ -6,6 +6,7 @@ namespace ac_advisor::advise {
 
 std::string top_module(ir::ModulePath path) {
   if (path.owner == ir::Owner::reference) return "reference";
+  if (path.owner == ir::Owner::no_grad) return "no_grad";
   return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
 }
 

@@ -83,7 +83,19 @@ void read_attention(Keys& keys) {
         keys.unplanned("attn_implementation", "sdpa, eager and flash_attention_2 are planned"));
 }
 
+/// Files of TRL's other commands say what no SFTConfig has.
+void refuse_other_commands(const Keys& keys) {
+  for (const char* key : {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"})
+    if (keys.in_file(key))
+      keys.refuse(
+          key,
+          "is of trl grpo and trl rloo, whose files are not read: their steps are planned by "
+          "options, --framework trl --task grpo or rloo with the model's name in place of "
+          "the file");
+}
+
 void read(Keys& keys) {
+  refuse_other_commands(keys);
   if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "trl");
   keys.out().model_key = "model_name_or_path";
   keys.out().model = keys.text("model_name_or_path").value_or("");

@@ -96,8 +96,9 @@ const char* leaf_name(Module leaf) {
 }  // namespace
 
 std::string to_string(ModulePath path) {
-  if (path.owner == Owner::reference)
-    return "reference." + to_string(ModulePath{path.block, path.leaf});
+  if (path.owner != Owner::policy)
+    return (path.owner == Owner::reference ? "reference." : "no_grad.") +
+           to_string(ModulePath{path.block, path.leaf});
   const std::string leaf = leaf_name(path.leaf);
   if (path.block < 0) return leaf;
   const std::string block = "blocks." + std::to_string(path.block);

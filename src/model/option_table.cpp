@@ -195,7 +195,7 @@ std::string task_conflict(const StepConfig& c) {
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
       return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo) ||
-             (c.llamafactory() && c.task.kind != Task::grpo);
+             (c.llamafactory() && !c.task.online());
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, and "
@@ -203,14 +203,15 @@ constexpr Requirement of_trl = {
     "use --framework trl"};
 constexpr Requirement has_reference = {
     [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
-    "only DPO, KTO and GRPO compare with a reference", "use --task dpo, kto or grpo"};
+    "only DPO, KTO, GRPO and RLOO compare with a reference", "use --task dpo, kto, grpo or rloo"};
 constexpr Requirement writes_answers = {
-    [](const StepConfig& c) { return c.task.kind == Task::grpo; }, task_conflict,
-    "only GRPO trains on completions that are written between its steps", "use --task grpo"};
+    [](const StepConfig& c) { return c.task.online(); }, task_conflict,
+    "only GRPO and RLOO train on completions that are written between their steps",
+    "use --task grpo or rloo"};
 constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
-    "use --task dpo, kto, orpo, simpo or grpo"};
+    "use --task dpo, kto, orpo, simpo, grpo or rloo"};
 constexpr Requirement of_verl = {
     [](const StepConfig& c) { return c.verl(); },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
@@ -232,8 +233,8 @@ constexpr OptionRow table[] = {
              "what the step trains for, by --framework trl or llamafactory: sft, dpo, orpo, simpo "
              "(pairs of a "
              "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
-             "reward model of such pairs) or grpo "
-             "(completions that the model writes, by their rewards; trl and verl have it) (sft)",
+             "reward model of such pairs), grpo or rloo (completions that the model writes, by "
+             "their rewards; trl has them, and verl grpo) (sft)",
              model})),
         of_trl),
     needing(
@@ -242,19 +243,21 @@ constexpr OptionRow table[] = {
              "with --task dpo or kto, what the reference's log-probabilities come from: model (a "
              "second one; without --lora the default), adapter (the model with its adapters "
              "off; with --lora the default) or precomputed (before training); with --task "
-             "grpo model, adapter or none (beta 0, its default)",
+             "grpo or rloo model, adapter or none (beta 0, grpo's default; rloo's are dpo's)",
              model})),
         has_reference),
-    needing(newer(whole<&S::task, &TaskChoice::prompt>(
-                {"--prompt", "prompt", "N",
-                 "with --task dpo, kto, orpo, simpo or grpo: tokens of each sequence that are the "
-                 "prompt's, which are not scored (0)",
-                 model},
-                0, most_tokens)),
-            scores_answers),
+    needing(
+        newer(whole<&S::task, &TaskChoice::prompt>({"--prompt", "prompt", "N",
+                                                    "with --task dpo, kto, orpo, simpo, grpo or "
+                                                    "rloo: tokens of each sequence that are the "
+                                                    "prompt's, which are not scored (0)",
+                                                    model},
+                                                   0, most_tokens)),
+        scores_answers),
     needing(newer(mode<apply_rollout, rollout_option>(
                 {"--rollout", "rollout", "WHO",
-                 "with --task grpo, who writes the completions: generate (transformers, on this "
+                 "with --task grpo or rloo, who writes the completions: generate (transformers, on "
+                 "this "
                  "model), vllm:SHARE (an engine on this device, with that share of it; "
                  "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
                  "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
@@ -263,14 +266,16 @@ constexpr OptionRow table[] = {
             writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::completion>(
                 {"--completion", "completion", "N",
-                 "with --task grpo: tokens of the longest completion; --seq is then --prompt and "
+                 "with --task grpo or rloo: tokens of the longest completion; --seq is then "
+                 "--prompt and "
                  "it (0: what --seq leaves)",
                  model},
                 0, most_tokens)),
             writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::group>(
                 {"--group", "group", "N",
-                 "with --task grpo: completions of each prompt (num_generations, rollout.n), of "
+                 "with --task grpo or rloo: completions of each prompt (num_generations, "
+                 "rollout.n), of "
                  "which a step over all ranks has whole groups (0: not said)",
                  model},
                 0, most_tokens)),

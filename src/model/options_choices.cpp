@@ -78,10 +78,9 @@ struct Unsupported {
   const char* because;
 };
 constexpr const char* next_tasks =
-    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward and grpo";
+    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward, grpo and rloo";
 constexpr Unsupported unsupported[] = {
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
-    {"--task", "rloo", next_tasks},
     {"--task", "ppo", next_tasks},
     {"--task", "distill", next_tasks},
     {"--task", "gkd", next_tasks},

@@ -8,7 +8,7 @@ namespace ac_advisor::options {
 
 inline constexpr Choice<Task> tasks[] = {
     {"sft", Task::sft},       {"dpo", Task::dpo},   {"orpo", Task::orpo}, {"simpo", Task::simpo},
-    {"reward", Task::reward}, {"grpo", Task::grpo}, {"kto", Task::kto}};
+    {"reward", Task::reward}, {"grpo", Task::grpo}, {"kto", Task::kto},   {"rloo", Task::rloo}};
 inline constexpr Choice<Rollout> plain_rollouts[] = {{"generate", Rollout::generate},
                                                      {"served", Rollout::served}};
 inline constexpr Choice<Reference> references[] = {{"model", Reference::model},

@@ -286,17 +286,17 @@ void settle_checkpoints(StepConfig& c, const Choices& hand) {
 /// --seq is --prompt and --completion; what is not given of them follows from the others.
 void settle_completion(StepConfig& c, const Choices& hand) {
   TaskChoice& task = c.task;
-  if (task.kind != Task::grpo) {
+  if (!task.online()) {
     task.completion = 0;
     return;
   }
-  const std::string given = "--task grpo --prompt " + std::to_string(task.prompt) +
-                            " --completion " + std::to_string(task.completion) + " --seq " +
-                            std::to_string(c.run.seq);
+  const std::string name = std::string("--task ") + to_option(task.kind);
+  const std::string given = name + " --prompt " + std::to_string(task.prompt) + " --completion " +
+                            std::to_string(task.completion) + " --seq " + std::to_string(c.run.seq);
   const bool said = hand.has("--completion") && task.completion > 0;
   if (task.prompt == 0)
     throw UserError(
-        "--task grpo: a completion follows a prompt; give --prompt N, and --completion N or --seq");
+        name + ": a completion follows a prompt; give --prompt N, and --completion N or --seq");
   if (said && hand.has("--seq") && task.prompt + task.completion != c.run.seq)
     throw UserError(given + ": a sequence is a prompt and a completion, " +
                     std::to_string(task.prompt + task.completion) +
@@ -329,13 +329,13 @@ void settle_verl(StepConfig& c, const Choices& hand) {
 }
 
 /// TRL v1.16: DPOTrainer and KTOTrainer load a second model unless there are adapters, which they
-/// turn off;
-/// GRPOTrainer has no reference (beta 0). Its head and those of its other trainers are their own:
-/// tiles, or whole logits.
+/// turn off, and so does RLOOTrainer (beta 0.05); GRPOTrainer has no reference (beta 0). Its head
+/// and those of its other trainers are their own: tiles, or whole logits.
 void settle_task(StepConfig& c, const Choices& hand) {
   if (c.task.supervised()) return;
   const std::string task = std::string("--task ") + to_option(c.task.kind);
-  if (c.task.against_reference() && !hand.has("--ref"))
+  const bool by_default = c.task.against_reference() || c.task.kind == Task::rloo;
+  if (by_default && !hand.has("--ref"))
     c.task.reference = c.adapters.used() ? Reference::adapter : Reference::model;
   if (c.task.against_reference() && c.task.reference == Reference::none)
     throw UserError(task +
@@ -349,11 +349,10 @@ void settle_task(StepConfig& c, const Choices& hand) {
     throw UserError(task +
                     " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
                     "use --ref model or precomputed");
-  const bool grpo = c.task.kind == Task::grpo;
   settle_completion(c, hand);
   check_group(c);
   settle_verl(c, hand);
-  if (grpo && c.task.reference == Reference::precomputed)
+  if (c.task.online() && c.task.reference == Reference::precomputed)
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "
                     "or adapter");

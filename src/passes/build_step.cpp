@@ -33,7 +33,7 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, bool r
   const auto run_stage = [&](Stage stage) {
     for (std::size_t i = 0; i < passes().size(); ++i)
       if (passes()[i]->stage == stage && passes()[i]->runs(spec, config) &&
-          !(config.task.scores && follows_forward(*passes()[i]))) {
+          !(config.task.scores() && follows_forward(*passes()[i]))) {
         run(step, i);
         if (verifies_passes()) verify_after(*passes()[i], step);
       }

@@ -176,6 +176,21 @@ TEST_CASE(
                                              "vllm_gpu_memory_utilization: 0.3", "beta: 0.04"}));
 }
 
+TEST_CASE("RLOO is exported with its own beta, which is 0 where there is no reference") {
+  StepConfig c = plain("hf");
+  c.runtime.framework = "trl";
+  c.memory.loss = LossKind::tiled;
+  c.memory.hold_output = false;
+  c.task.kind = Task::rloo;
+  c.task.prompt = 512;
+  c.task.group = 4;
+  c.run.seq = 1536;
+  CHECK(says(exported("hf", llama_8b(), c), {"trl.RLOOConfig", "max_completion_length: 1024",
+                                             "num_generations: 4", "beta: 0.0\n", "RLOOTrainer"}));
+  c.task.reference = Reference::model;
+  CHECK(says(exported("hf", llama_8b(), c), {"beta: 0.05\n"}));
+}
+
 TEST_CASE("autocast, clipping and optimizers are in each framework's own words") {
   StepConfig c;
   c.precision.autocast = true;

@@ -1,4 +1,4 @@
-// The phases of a GRPO step: which there are, what each holds, and that all of them have to fit.
+// The phases of an online step: which there are, what each holds, and that all of them have to fit.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -84,14 +84,35 @@ TEST_CASE("a step has the phases that its trainer runs, in their order") {
   CHECK(names(planned(of_trl)) == Names{"rollout", "update"});
   CHECK(names(planned(with(of_trl, {{"--rollout", "vllm:0.3"}, {"--ref", "model"}}))) ==
         Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+  // RLOO scores by the policy, too, whoever writes; with adapters a reference is the model.
+  const OptionList rloo{{"--framework", "trl"},
+                        {"--task", "rloo"},
+                        {"--prompt", "256"},
+                        {"--seq", "1024"},
+                        {"--batch", "2"}};
+  CHECK(names(planned(rloo)) == Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+  CHECK(names(planned(with(rloo, {{"--ref", "none"}}))) ==
+        Names{"rollout", "old_log_prob", "update"});
+  CHECK(names(planned(with(rloo, {{"--lora", "8"}}))) ==
+        Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
   CHECK(names(advise::plan(small(), resolve_options({}))).empty());
-  // What is not planned is no row, and told.
-  const profile::Profile zero3 =
-      planned(with(of_trl, {{"--world", "4"}, {"--shard", "zero3"}, {"--rollout", "served"}}));
-  CHECK(names(zero3) == Names{"rollout", "update"});
-  CHECK(std::any_of(zero3.assumptions.begin(), zero3.assumptions.end(), [](const auto& note) {
-    return has(note, "the phase old_log_prob is not planned: what ZeRO 3");
-  }));
+  CHECK(names(planned(with(of_trl, {{"--world", "4"},
+                                    {"--shard", "zero3"},
+                                    {"--rollout", "served"},
+                                    {"--ref", "model"}}))) ==
+        Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+}
+
+TEST_CASE("a second model under FSDP2 is whole twice while it scores, and its shards alone later") {
+  const OptionList sharded{{"--world", "4"}, {"--shard", "fsdp2"}, {"--rollout", "served"}};
+  const profile::Profile with_one = planned(with(with(of_trl, sharded), {{"--ref", "model"}})),
+                         without = planned(with(of_trl, sharded));
+  const std::int64_t bf16 = 2 * with_one.parameters;
+  CHECK(phase(with_one, "ref_log_prob").allocated - phase(with_one, "old_log_prob").allocated >
+        bf16 * 3 / 2);
+  const std::int64_t more =
+      phase(with_one, "update").allocated - phase(without, "update").allocated;
+  CHECK(more == doctest::Approx(4.0 * static_cast<double>(with_one.parameters) / 4).epsilon(0.01));
 }
 
 TEST_CASE("the update is the plan's own peak, and each phase's device is the sum of its parts") {
@@ -152,7 +173,7 @@ TEST_CASE("a phase that does not fit decides, whatever the update needs") {
 TEST_CASE("what scores has no gradients, no checkpoints and no optimizer") {
   for (const OptionList& options : {of_trl, of_verl}) {
     StepConfig c = resolve_options(options);
-    c.task.scores = true;
+    c.task.scorer = Scorer::policy;
     c.memory.ac = AcMode::none;
     const passes::StepProgram step = passes::build_step(small(), c);
     const ir::Program& p = step.program;

@@ -90,7 +90,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--fsdp-unit" && text == "verl") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--rollout" || row.name == "--completion" || row.name == "--group")
     list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});
-  if (row.name == "--task" && text == "grpo") list.emplace_back("--prompt", "8");
+  if (row.name == "--task" && (text == "grpo" || text == "rloo"))
+    list.emplace_back("--prompt", "8");
   if (row.name == "--task" && text == "kto") list.emplace_back("--batch", "2");
   if (of_prompt || (of_reference && text != "none")) list.emplace_back("--task", "dpo");
   if (of_reference && text == "adapter") list.emplace_back("--lora", "8");

@@ -587,15 +587,15 @@ TEST_CASE("a task of pairs settles its reference and its loss, and says what it 
   CHECK(resolve({{"--framework", "trl"}, {"--task", "orpo"}}).memory.loss == LossKind::ce);
   CHECK(resolve({{"--framework", "trl"}}).task.kind == Task::sft);
   CHECK(says(error({{"--task", "dpo"}}), {"--framework hf --task dpo", "use --framework trl"}));
-  CHECK(says(error({{"--framework", "trl"}, {"--task", "rloo"}}),
-             {"--task rloo", "not planned yet", "dpo, kto, orpo, simpo, reward and grpo"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "ppo"}}),
+             {"--task ppo", "not planned yet", "dpo, kto, orpo, simpo, reward, grpo and rloo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "dpp"}}), {"--task dpp", "dpo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--ref", "model"}}), {"--task sft --ref model"}));
   CHECK(says(error(with(dpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
   CHECK(says(error(with(dpo, {{"--ref", "none"}})), {"--ref none", "--task orpo or simpo"}));
   CHECK(says(error(with(dpo, {{"--loss", "ce"}})), {"--task dpo --loss ce"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "reward"}, {"--prompt", "8"}}),
-             {"--task reward --prompt 8", "use --task dpo, kto, orpo, simpo or grpo"}));
+             {"--task reward --prompt 8", "use --task dpo, kto, orpo, simpo, grpo or rloo"}));
 }
 
 TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and says who writes") {
@@ -620,4 +620,18 @@ TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and sa
   CHECK(says(error(with(grpo, {{"--rollout", "sglang"}})), {"generate, vllm:SHARE"}));
   CHECK(says(error({{"--framework", "trl"}, {"--rollout", "served"}}),
              {"--task sft --rollout served", "use --task grpo"}));
+}
+
+TEST_CASE("RLOO has a reference unless it is told to have none, as its beta is 0.05") {
+  const OptionList rloo = {{"--framework", "trl"}, {"--task", "rloo"}, {"--prompt", "64"}};
+  CHECK(resolve(rloo).task.reference == Reference::model);
+  CHECK(resolve(with(rloo, {{"--lora", "8"}})).task.reference == Reference::adapter);
+  CHECK(resolve(with(rloo, {{"--ref", "none"}})).task.reference == Reference::none);
+  CHECK(resolve(with(rloo, {{"--completion", "100"}})).run.seq == 164);
+  CHECK(resolve(rloo).memory.loss == LossKind::tiled);
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "rloo"}}), {"--task rloo", "--prompt N"}));
+  CHECK(says(error(with(rloo, {{"--ref", "precomputed"}})), {"--task rloo", "--ref none"}));
+  CHECK(says(error(with(rloo, {{"--group", "3"}})), {"--group 3", "no multiple of it"}));
+  CHECK(says(error({{"--framework", "verl"}, {"--task", "rloo"}, {"--prompt", "64"}}),
+             {"--framework verl --task rloo", "use --framework trl"}));
 }

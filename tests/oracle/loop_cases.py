@@ -174,4 +174,6 @@ MODELS |= {
                   sliding_window=None),
     "qwen3_moe": of("qwen3_moe", 1024, 3072, 4, 16, 4, 64, 32768, False, num_experts=32, num_experts_per_tok=4,
                     moe_intermediate_size=512, norm_topk_prob=True),
+    "glm4_moe": of("glm4_moe", 1024, 3072, 4, 16, 4, 64, 32768, False, n_routed_experts=16, num_experts_per_tok=4,
+                   moe_intermediate_size=512, n_shared_experts=1, first_k_dense_replace=1),
 }

@@ -49,4 +49,50 @@ def drawn(count=40):
         yield name, " ".join(words)
 
 
-CASES = [*named(), *drawn()]
+def unpaired():
+    """KTOTrainer's: of four forwards three have no gradients."""
+    for shard in ("zero3", "fsdp2"):
+        own = f"--world 2 {TRL} --task kto --shard {shard} --batch 4 --seq 1024 --prompt 256"
+        for name, more in (("untied", ""), ("qwen2", ""), ("untied", "--ac none"), ("untied", f"--lora 16 {ALL}"),
+                           ("qwen2", f"--lora 16 {ALL}"), ("untied", f"--lora 16 {ALL} --grad-accum 2")):
+            yield name, f"{own} {more}".rstrip()
+    yield "untied", f"--world 2 {TRL} --task kto --shard zero3 --batch 4 --seq 1024 --prompt 256 --ref precomputed"
+
+
+def drawn_unpaired(count=14):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(53)
+    for _ in range(count):
+        name, shard = draw.choice(MODELS), draw.choice(["zero3", "fsdp2"])
+        world, seq = draw.choice([2, 4, 8]), draw.choice(LENGTHS)
+        words = [f"--world {world}", TRL, "--task kto --shard", shard, "--batch", draw.choice("2346"), "--seq", str(seq),
+                 "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        if draw.random() < 0.4:
+            words += ["--lora", draw.choice(["8", "16", "64"]), ALL]
+        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
+            if draw.random() < chance:
+                words += [word]
+        yield name, " ".join(words)
+
+
+def leave_one_out():
+    for shard in ("zero3", "fsdp2"):
+        for more in ("", f" --lora 16 {ALL}"):
+            yield "untied", f"--world 2 {TRL} --task rloo --shard {shard} --rollout served --batch 4 --seq 1024 --prompt 256{more}"
+
+
+def drawn_with_reference(count=8):
+    """Completions that a second model scores under FSDP2; drawn, measured before any was planned for."""
+    draw = random.Random(54)
+    for _ in range(count):
+        name, task = draw.choice(MODELS), draw.choice(["grpo", "rloo"])
+        world, seq = draw.choice([2, 4, 8]), draw.choice(LENGTHS)
+        words = [f"--world {world}", TRL, "--task", task, "--ref model --shard fsdp2 --rollout served --batch", draw.choice("246"),
+                 "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 4, 8]))]
+        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
+            if draw.random() < chance:
+                words += [word]
+        yield name, " ".join(words)
+
+
+CASES = [*named(), *drawn(), *unpaired(), *drawn_unpaired(), *leave_one_out(), *drawn_with_reference()]

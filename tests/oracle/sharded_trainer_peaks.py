@@ -5,7 +5,8 @@ FSDP2 by accelerate.
     ac-advisor dryrun --world N --output /dev/null -- python sharded_trainer_peaks.py sharded_trainer_peaks.json --case K
 
 Each case runs in a process of its own, as an engine leaves hooks behind. --list prints world and number of each. The model is
-made as the trainers make it: under deepspeed.zero.Init; for FSDP2 on the host.
+made as the trainers make it: under deepspeed.zero.Init; for FSDP2 on the host. Of steps whose completions are scored, the peaks
+of those forwards are apart, as in scoring_peaks.json.
 """
 
 import argparse
@@ -42,6 +43,10 @@ def measure(model, words):
         known = transformers.TrainingArguments(bf16=True, **arguments(options, "unused"))  # noqa: F841
     if options.task == "sft":
         return measure_trainer(loop_peaks.MODELS[model], options, DTYPES[options.param_dtype])
+    if options.task in ("grpo", "rloo"):
+        import scoring_peaks
+
+        return scoring_peaks.measure(model, words)
     return measure_task(loop_peaks.MODELS[model], options)
 
 

@@ -138,12 +138,48 @@ def drawn_online(count=30):
         yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
+def leave_one_out():
+    """RLOOTrainer's: as online(), with a reference by default. scoring_peaks.py runs them, as each scores what was written."""
+    for name in ("llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "granite"):
+        yield name, f"{TRL} --task rloo --batch 4 --seq 1024 --prompt 256"
+    for name in ("untied", "qwen2"):
+        for more in ("--ac none", "--ref none", "--param-dtype bf16", f"--lora 16 {ALL}", f"--lora 16 {ALL} --ac none",
+                     f"{QLORA} {ALL}", f"--lora 16 {ALL} --ref none", "--grad-accum 2", f"--lora 16 {ALL} --grad-accum 4"):
+            yield name, f"{TRL} --task rloo --batch 4 --seq 1024 --prompt 256 {more}"
+    yield "llama", f"{TRL} --task rloo --batch 8 --seq 2048 --prompt 1024 --param-dtype bf16"
+    yield "qwen2", f"{TRL} --task rloo --batch 2 --seq 4096 --prompt 64 --param-dtype bf16"
+
+
+def drawn_leave_one_out(count=30):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(50)
+    for _ in range(count):
+        name = draw.choice(DRAWN_FROM)
+        seq = draw.choice(LENGTHS)
+        words = [TRL, "--task rloo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        if draw.random() < 0.45:
+            words += adapters(draw)
+        words += draw.choice([[], [], ["--ref none"]])
+        yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
+
+
 def unpaired():
     """KTOTrainer's."""
     for name in ("llama", "qwen2", "untied"):
         for more in ("", "--ac none", "--ref precomputed", "--param-dtype bf16", "--grad-accum 2", f"--lora 16 {ALL}",
                      f"--lora 16 {ALL} --ref precomputed", f"{QLORA} {ALL}"):
             yield name, f"{TRL} --task kto --batch 4 --seq 1024 --prompt 256 {more}".rstrip()
+
+
+def experts():
+    """Where TRL adds no auxiliary loss: to rewards and to whole logits none, to the others none of a configuration without a
+    router_aux_loss_coef."""
+    for task in ("dpo", "dpo --ref precomputed --ac none", f"dpo --lora 16 {ALL}", "kto", "grpo --prompt 256", "rloo --prompt 256"):
+        yield "glm4_moe", f"{TRL} --task {task} --batch 2 --seq 1024 --param-dtype bf16"
+    yield "glm4_moe", f"{TRL} --task orpo --batch 2 --seq 1024 --param-dtype bf16"
+    for name in ("mixtral", "qwen3_moe"):
+        for task in ("reward", "orpo"):
+            yield name, f"{TRL} --task {task} --batch 2 --seq 1024 --param-dtype bf16"
 
 
 def drawn_unpaired(count=20):
@@ -159,4 +195,5 @@ def drawn_unpaired(count=20):
         yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired()]
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts()]
+LEAVE_ONE_OUT = [*leave_one_out(), *drawn_leave_one_out()]

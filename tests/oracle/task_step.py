@@ -64,7 +64,8 @@ def written_out(trainer):
             return inputs
 
         def _generate_single_turn(self, prompt_ids, *_, **__):
-            return [[3] * self.max_completion_length] * len(prompt_ids), None
+            written = [[3] * self.max_completion_length] * len(prompt_ids)
+            return written if issubclass(trainer, trl.RLOOTrainer) else (written, None)
 
     return Written
 

@@ -1,6 +1,7 @@
 // Steps of pairs: what a reference has and leaves, against arithmetic that is written out.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -125,21 +126,75 @@ TEST_CASE("under ZeRO 3 a second model is shared out, and an engine of its own g
     if (op.module.owner == ir::Owner::reference) CHECK(op.phase == ir::Phase::loss);
 }
 
-TEST_CASE("under FSDP2 a second model is one unit, gathered whole for its forward") {
-  StepConfig c = dpo(Reference::model);
-  c.layout.world = 2;
-  c.layout.shard = Sharding::fsdp2;
-  c.layout.fsdp_unit = FsdpUnit::accelerate;
-  const passes::StepProgram step = passes::build_step(small_model(), c);
-  const std::int64_t block = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160;
-  const std::int64_t all = 4 * block + 512 * 64 + 64;
-  CHECK(parameter_bytes(step, ir::Owner::reference) == all);  // half of two bytes each
-  std::int64_t whole = 0;
+/// All-gathers of `bytes` each.
+std::int64_t gathers_of(const passes::StepProgram& step, std::int64_t bytes) {
+  std::int64_t n = 0;
   for (const ir::Op& op : step.program.ops)
     if (op.kind == ir::OpKind::all_gather)
       for (ir::ValueId v : step.program.inputs(op))
-        whole += step.program.storage(step.program.storage_of(v)).bytes == 2 * all ? 1 : 0;
-  CHECK(whole == 1);
+        n += step.program.storage(step.program.storage_of(v)).bytes == bytes ? 1 : 0;
+  return n;
+}
+
+StepConfig on_fsdp2(StepConfig c) {
+  c.layout.world = 2;
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.fsdp_unit = FsdpUnit::accelerate;
+  return c;
+}
+
+TEST_CASE("under FSDP2 a second model is one unit, gathered whole for each of its forwards") {
+  const passes::StepProgram step =
+      passes::build_step(small_model(), on_fsdp2(dpo(Reference::model)));
+  const std::int64_t block = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160;
+  const std::int64_t all = 4 * block + 512 * 64 + 64;
+  CHECK(parameter_bytes(step, ir::Owner::reference) == all);  // half of two bytes each
+  CHECK(gathers_of(step, 2 * all) == 1);
+  const StepConfig kto = on_fsdp2(of_task(Task::kto, Reference::model));
+  CHECK(gathers_of(passes::build_step(small_model(), kto), 2 * all) == 2);
+  // completions are scored by it alone: no unit of the policy's is gathered
+  StepConfig scoring = on_fsdp2(of_task(Task::rloo, Reference::model));
+  scoring.task.prompt = 8;
+  scoring.task.rollout = Rollout::served;
+  scoring.task.scorer = Scorer::reference;
+  const passes::StepProgram scored = passes::build_step(small_model(), scoring);
+  CHECK(gathers_of(scored, 2 * all) == 1);
+  CHECK(gathers_of(scored, 2 * block) == 0);
+  scoring.task.scorer = Scorer::policy;
+  CHECK(gathers_of(passes::build_step(small_model(), scoring), 2 * all) == 0);
+}
+
+TEST_CASE("KTO's policy runs once without gradients, and its reference twice") {
+  for (const Sharding shard : {Sharding::none, Sharding::fsdp2}) {
+    StepConfig c = of_task(Task::kto, Reference::model);
+    if (shard == Sharding::fsdp2) c = on_fsdp2(c);
+    const passes::StepProgram step = passes::build_step(small_model(), c);
+    CHECK(ops_of(step, ir::Owner::no_grad, ir::OpKind::sdpa) == 4);
+    CHECK(ops_of(step, ir::Owner::policy, ir::OpKind::sdpa) == 4);
+    CHECK(ops_of(step, ir::Owner::reference, ir::OpKind::sdpa) == 8);
+    for (const ir::Op& op : step.program.ops)
+      if (op.module.owner != ir::Owner::policy) CHECK(op.phase < ir::Phase::backward);
+  }
+}
+
+TEST_CASE("under ZeRO 3 what KTO's policy records without gradients ends before backward") {
+  StepConfig c = of_task(Task::kto, Reference::precomputed);
+  c.layout.world = 2;
+  c.layout.shard = Sharding::zero3;
+  model::ModelSpec large = small_model();
+  large.hidden = 1024;
+  large.intermediate = 2048;
+  // What a trace says is used again soon stays whole, and several are gathered together.
+  const auto gathers_in_backward = [&](const StepConfig& config) {
+    const passes::StepProgram step = passes::build_step(large, config);
+    return std::count_if(step.program.ops.begin(), step.program.ops.end(), [](const ir::Op& op) {
+      return op.kind == ir::OpKind::all_gather && op.phase >= ir::Phase::backward;
+    });
+  };
+  const auto untraced = gathers_in_backward(c);
+  CHECK(untraced >= 4 * 7);  // each block's linear layers
+  c.task.kind = Task::dpo;
+  CHECK(gathers_in_backward(c) < untraced);
 }
 
 TEST_CASE("under ZeRO 3 a reference that is the policy without adapters ends gathering ahead") {
@@ -206,6 +261,21 @@ TEST_CASE("GRPO's rows are single, its completions alone are scored, and a refer
           (reference == Reference::model ? policy : 0));
     for (const ir::Op& op : p.ops) CHECK(op.module.owner == ir::Owner::policy);
   }
+}
+
+TEST_CASE("RLOO's loss is of sequences: a number a row, over what the policy said before") {
+  StepConfig c = of_task(Task::rloo, Reference::model);
+  c.task.prompt = 24;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  CHECK(p.value(step.model.ids).shape == ir::Shape{pairs, seq});
+  const ir::Op& head = first(p, ir::OpKind::tiled_log_probs, ir::Owner::policy);
+  CHECK(p.value(p.input(head, 0)).shape == ir::Shape{pairs * (seq - 24), 64});
+  CHECK(p.value(step.precomputed[0]).shape == ir::Shape{pairs});
+  CHECK(parameter_bytes(step, ir::Owner::reference) == parameter_bytes(step, ir::Owner::policy));
+  const ir::Op& ratio = first(p, ir::OpKind::minimum, ir::Owner::policy);
+  CHECK(p.value(p.input(ratio, 0)).shape == ir::Shape{pairs});
+  for (const ir::Op& op : p.ops) CHECK(op.module.owner == ir::Owner::policy);
 }
 
 TEST_CASE("what writing completions takes is of all rows of a step") {

@@ -57,8 +57,9 @@ enum class Module : std::uint8_t {
   return leaf == Module::o_proj || leaf == Module::down_proj;
 }
 
-/// Whose module it is: the model's that is trained, or of preference tuning the reference model's.
-enum class Owner : std::uint8_t { policy, reference };
+/// Whose module it is: the model's that is trained, the same in a forward of its own under
+/// torch.no_grad, or a reference model's.
+enum class Owner : std::uint8_t { policy, reference, no_grad };
 
 /// A module's path, `blocks.3.mlp.down_proj`; also the name of its NVTX range.
 struct ModulePath {

@@ -27,6 +27,10 @@ struct ClassFacts {
   bool names_routing =
       false;  ///< a block binds what routed its tokens where attention's weights were
   bool drops_cache = false;  ///< a cache that it was given is not returned without use_cache
+  /// Its configuration's router_aux_loss_coef is not 0: TRL asks for the loss that balances
+  /// experts.
+  bool balances_experts = false;
+  bool no_classifier = false;  ///< AutoModelForSequenceClassification has no class of it
 };
 
 /// transformers 5.23's, by the family's name.

@@ -140,19 +140,22 @@ enum class TransformerImpl : std::uint8_t {
 };
 
 /// What a step trains for. `sft`: the next token. `dpo`, `orpo`, `simpo`: pairs of a chosen and a
-/// rejected answer. `reward`: a score of each, by a head of one number. `grpo`: completions that
-/// the model wrote itself, in groups whose rewards are compared. `kto`: answers, each good or bad,
-/// beside those of other prompts.
-enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto };
-/// What DPO's, KTO's and GRPO's reference log-probabilities come from: nothing, a second model, the
-/// model itself with its adapters off, or a pass before training.
+/// rejected answer. `reward`: a score of each, by a head of one number. `grpo`, `rloo`: completions
+/// that the model wrote itself, in groups whose rewards are compared. `kto`: answers, each good or
+/// bad, beside those of other prompts.
+enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto, rloo };
+/// What a task's reference log-probabilities come from: nothing, a second model, the model itself
+/// with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
-/// Who writes GRPO's completions: the model itself by transformers' generate, a vLLM engine in the
-/// trainer's own process, or one elsewhere.
+/// Who writes the completions that are trained on: the model itself by transformers' generate, a
+/// vLLM engine in the trainer's own process, or one elsewhere.
 enum class Rollout : std::uint8_t { generate, vllm, served };
 /// What waits in the host's memory while the trainer neither trains nor scores (verl's
 /// optimizer_offload and param_offload).
 enum class Parked : std::uint8_t { none, optimizer, all };
+
+/// Who scores completions before they are trained on.
+enum class Scorer : std::uint8_t { none, policy, reference };
 
 struct TaskChoice {
   Task kind = Task::sft;
@@ -168,20 +171,23 @@ struct TaskChoice {
   std::int64_t engine_sleep = 0;  ///< vLLM's level while it writes nothing; 0: it stays awake
   Parked parked = Parked::none;
   bool entropy_loss = false;  ///< the policy's entropy is part of the loss
-  /// No option: the program is the forward that scores completions, without gradients.
-  bool scores = false;
+  /// No option: the program is the forward without gradients by which it scores completions.
+  Scorer scorer = Scorer::none;
 
   [[nodiscard]] bool supervised() const { return kind == Task::sft; }
   /// Its loss is of the fused LM head's log-probabilities, over a reference's if there is one.
-  [[nodiscard]] bool compares() const { return against_reference() || kind == Task::grpo; }
+  [[nodiscard]] bool compares() const { return against_reference() || online(); }
   /// Its loss is not defined without a reference.
   [[nodiscard]] bool against_reference() const { return kind == Task::dpo || kind == Task::kto; }
   /// A reference's forwards run within the step.
   [[nodiscard]] bool runs_reference() const {
     return against_reference() && reference != Reference::precomputed;
   }
+  [[nodiscard]] bool scores() const { return scorer != Scorer::none; }
+  /// Of completions that the model writes between its steps.
+  [[nodiscard]] bool online() const { return kind == Task::grpo || kind == Task::rloo; }
   /// Of answers that are given: TRL's preference trainers and the reward model's.
-  [[nodiscard]] bool preference() const { return kind != Task::sft && kind != Task::grpo; }
+  [[nodiscard]] bool preference() const { return !supervised() && !online(); }
   [[nodiscard]] bool pairs() const { return preference() && kind != Task::kto; }
   bool operator==(const TaskChoice&) const = default;
 };
@@ -462,8 +468,8 @@ struct StepConfig {
 /// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
   config.run.batch = config.rows();
-  // TRL's trainers of preferences: disable_dropout, of nn.Dropout modules
-  if (config.task.preference()) config.adapters.dropout = 0;
+  // TRL's trainers of preferences: disable_dropout, of nn.Dropout modules; not LLaMA-Factory's rm
+  if (config.task.preference() && !config.value_head()) config.adapters.dropout = 0;
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;

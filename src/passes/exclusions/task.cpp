@@ -1,6 +1,7 @@
 // What other tasks than the next token refuse. They are planned as TRL's trainers run them.
 #include <string>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -26,34 +27,20 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
-    {"--task kto, --shard fsdp1, fsdp2, hsdp:N or zero3",
-     "its four forwards of what is sharded are not planned yet", "use --shard zero2 or ddp",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::kto && (c.layout.fsdp() || c.layout.zero3());
-     },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--task dpo or --ref model, --shard fsdp1",
+    {"--task dpo, kto or --ref model, --shard fsdp1",
      "a sharded reference, and a second forward of what is sharded, are not planned yet",
-     "use --ref precomputed, or --shard fsdp2",
+     "use --shard fsdp2, or with --task dpo --ref precomputed",
      [](const ModelSpec&, const StepConfig& c) {
-       const bool second = c.task.runs_reference() || c.task.reference == Reference::model;
-       return second && c.layout.shard == Sharding::fsdp1 && !c.verl();
+       const bool second = c.task.runs_reference() || c.task.reference == Reference::model ||
+                           c.task.kind == Task::kto;
+       return of_trl(c) && second && c.layout.shard == Sharding::fsdp1;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--task grpo --ref model --shard fsdp2 or hsdp:N",
-     "TRL shards the reference as one unit and gathers it whole to score completions, which is not "
-     "planned yet",
-     "use --ref none, or --shard zero3",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::grpo && c.task.reference == Reference::model &&
-              c.layout.gathers() && !c.verl();
-     },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+    {"--task grpo or rloo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      "what writing a token gathers of shards is not planned yet",
      "use --rollout vllm:SHARE or served",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.task.kind == Task::grpo && c.task.rollout == Rollout::generate && c.layout.fsdp() &&
+       return c.task.online() && c.task.rollout == Rollout::generate && c.layout.fsdp() &&
               !c.verl();
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -90,9 +77,20 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "give the model's config.json",
      [](const ModelSpec& m, const StepConfig& c) { return other(c) && m.graph != nullptr; },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.name; }},
-    {"--task other than sft, a mixture of experts",
-     "TRL adds the routers' auxiliary loss, which is not planned", "use --task sft",
-     [](const ModelSpec& m, const StepConfig& c) { return of_trl(c) && m.moe.has_value(); },
+    {"--task dpo, kto, grpo or rloo, experts whose configuration has a router_aux_loss_coef",
+     "TRL adds the routers' auxiliary loss, which is not planned",
+     "use --task sft, orpo, simpo or reward",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return of_trl(c) && c.task.compares() && m.moe.has_value() &&
+              model::class_facts(m.family).balances_experts;
+     },
+     [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
+    {"--task reward, a family without a classifier",
+     "transformers' AutoModelForSequenceClassification has no class of it", "use another model",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return of_trl(c) && c.task.kind == Task::reward &&
+              model::class_facts(m.family).no_classifier;
+     },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
     {"--task of preferences, a model with dropout, or --dropout P",
      "TRL switches dropout modules off and leaves what is a function on: not planned yet",
@@ -117,7 +115,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return preference(c) && c.adapters.dora && c.adapters.dropout > 0;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--dora --lora-dropout"); }},
-    {"--task dpo, kto or grpo --ref model --quantize HOW",
+    {"--task dpo, kto, grpo or rloo --ref model --quantize HOW",
      "the reference of a quantized base is that base with its adapters off: a second one is not "
      "planned",
      "use --ref adapter",
@@ -127,6 +125,14 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, std::string("--ref model --quantize ") + to_option(c.adapters.quantize));
      }},
+    {"--task grpo or rloo --ref model --lora RANK",
+     "TRL keeps no second model beside adapters: its reference is the model with them off",
+     "use --ref adapter",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.online() && c.task.reference == Reference::model && c.adapters.used() &&
+              !c.verl();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--ref model --lora"); }},
     {"--task orpo or simpo --quantize HOW",
      "ORPO's and CPO's code prepares and casts a quantized model another way: not planned yet",
      "use --task dpo, or leave --quantize out",
@@ -148,7 +154,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
     {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
      "such a step is not planned yet", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
-       return other(c) && !c.task.scores &&
+       return other(c) && !c.task.scores() &&
               (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||
                (c.memory.offload != Offload::none && c.memory.offload != Offload::activations));
      },

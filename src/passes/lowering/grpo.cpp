@@ -38,43 +38,58 @@ std::int64_t Lowering::generation_bytes() const {
   return bytes;
 }
 
+/// per_token_logps[:, -logits_to_keep:], then the only chunk of a cat: (B, completion).
+ir::ValueId Lowering::last_tokens(V of_all) {
+  const std::int64_t tokens = config_.run.seq - config_.task.prompt;
+  const V last = p_.on_storage_of(of_all, {config_.run.batch, tokens}, dtype(of_all), false);
+  p_.value(last).requires_grad = grad(of_all);
+  emit(OpKind::slice, {of_all}, {last},
+       ir::Slice{static_cast<std::int32_t>(config_.run.seq - 1 - tokens), 1});
+  return unary(OpKind::clone, last);
+}
+
+/// The mean of what the mask keeps: its sum and how many that are, stacked to be reduced over
+/// ranks.
+ir::ValueId Lowering::logged_mean(V of_tokens) {
+  const V counted = make_int(OpKind::mul, shape(of_tokens), DType::f32, {of_tokens}),
+          total = make_int(OpKind::sum, {}, DType::f32, {counted}),
+          tokens = make_int(OpKind::cast, {}, DType::f32,
+                            {make_int(OpKind::sum, {}, DType::i64, {counted})});
+  make_int(OpKind::cat, {2}, DType::f32, {total, tokens});
+  return make_int(OpKind::div, {}, DType::f32,
+                  {total, make_int(OpKind::clamp, {}, DType::f32, {tokens})});
+}
+
+/// TRL v1.16, trainer/utils.py, nanmin: x.isnan().all(), then x[~x.isnan()].min().
+void Lowering::least(V of_rows) {
+  const ir::Shape row = shape(of_rows);
+  const auto flags = [&](V x, ir::Comparison how) {
+    return make_int(OpKind::compare, row, DType::u8, {x}, ir::Compare{1.0, how});
+  };
+  make_int(OpKind::sum, {}, DType::i64, {flags(of_rows, ir::Comparison::not_equal)});
+  const V valid = flags(flags(of_rows, ir::Comparison::not_equal), ir::Comparison::equal),
+          kept = make_int(OpKind::index, row, DType::f32, {of_rows, valid});
+  make_int(OpKind::sum, {}, DType::f32, {kept});
+}
+
 /// What compute_loss logs: means of the entropy and of which ratios were clipped, and the least and
 /// the most clipped sequence.
 void Lowering::logged_clipping(V ratio, V entropy) {
-  const ir::Shape each = shape(entropy), row{each[0]}, one{};
-  const auto made = [&](OpKind kind, const ir::Shape& size, DType type,
-                        std::initializer_list<V> from, const ir::Attributes& attributes = {}) {
-    const V x = out(size, type, false);
-    emit(kind, from, {x}, attributes);
-    return x;
-  };
+  const ir::Shape each = shape(entropy), row{each[0]};
   const auto flags = [&](V x, ir::Comparison how) {
-    return made(OpKind::compare, shape(x), DType::u8, {x}, ir::Compare{1.0, how});
+    return make_int(OpKind::compare, each, DType::u8, {x}, ir::Compare{1.0, how});
   };
-  const auto mean = [&](V x) {
-    const V counted = made(OpKind::mul, each, DType::f32, {x}),
-            total = made(OpKind::sum, one, DType::f32, {counted}),
-            tokens = made(OpKind::cast, one, DType::f32,
-                          {made(OpKind::sum, one, DType::i64, {counted})});
-    made(OpKind::cat, {2}, DType::f32, {total, tokens});
-    made(OpKind::div, one, DType::f32, {total, made(OpKind::clamp, one, DType::f32, {tokens})});
-  };
-  mean(entropy);
+  logged_mean(entropy);
   const V low = flags(ratio, ir::Comparison::less_equal),
           high = flags(ratio, ir::Comparison::greater);
   for (int i = 0; i < 5; ++i) flags(entropy, ir::Comparison::greater);  // of advantages, and both
-  const auto wide = [&](V flag) { return made(OpKind::cast, each, DType::f32, {flag}); };
-  for (const V flag : {low, high, low}) mean(wide(flag));
+  const auto wide = [&](V flag) { return make_int(OpKind::cast, each, DType::f32, {flag}); };
+  for (const V flag : {low, high, low}) logged_mean(wide(flag));
   for (const V flag : {low, high}) {
-    const V counted = made(OpKind::mul, each, DType::f32, {wide(flag)}),
-            total = made(OpKind::sum, row, DType::f32, {counted}),
-            tokens = made(OpKind::sum, row, DType::i64, {counted}),
-            share = made(OpKind::div, row, DType::f32, {total, tokens});
-    // nanmin: x.isnan().all(), then x[~x.isnan()].min()
-    made(OpKind::sum, one, DType::i64, {flags(share, ir::Comparison::not_equal)});
-    const V valid = flags(flags(share, ir::Comparison::not_equal), ir::Comparison::equal),
-            kept = made(OpKind::index, row, DType::f32, {share, valid});
-    made(OpKind::sum, one, DType::f32, {kept});
+    const V counted = make_int(OpKind::mul, each, DType::f32, {wide(flag)}),
+            total = make_int(OpKind::sum, row, DType::f32, {counted}),
+            tokens = make_int(OpKind::sum, row, DType::i64, {counted});
+    least(make_int(OpKind::div, row, DType::f32, {total, tokens}));
   }
 }
 
@@ -84,15 +99,7 @@ void Lowering::loss_grpo() {
   hold({hidden_});
   hold_all({held_of_head_[0], held_of_head_[1]});
   end_autocast();
-  // log_probs[:, -tokens:], then the only chunk of a cat
-  const auto of_completions = [&](V all) {
-    const V last = p_.on_storage_of(all, {rows, tokens}, dtype(all), false);
-    p_.value(last).requires_grad = grad(all);
-    emit(OpKind::slice, {all}, {last},
-         ir::Slice{static_cast<std::int32_t>(config_.run.seq - 1 - tokens), 1});
-    return unary(OpKind::clone, last);
-  };
-  const V log_probs = of_completions(of.log_probs), entropy = of_completions(of.entropy);
+  const V log_probs = last_tokens(of.log_probs), entropy = last_tokens(of.entropy);
   const V before = p_.on_storage_of(log_probs, shape(log_probs), dtype(log_probs), false);
   const V ratio = unary(OpKind::exp_of, binary(OpKind::add, log_probs, before, ir::Add{-1.0}));
   const V clipped = unary(OpKind::clamp, ratio, ir::Clamp{0.8, 1.2});

@@ -1,6 +1,8 @@
 // TRL v1.16, trainer/kto_trainer.py: KTOTrainer._compute_loss with the loss "kto". A batch is rows
 // whose answers are good or bad; each prompt is also given the next row's answer, whose
 // log-probabilities, by the model and by its reference, say how far these are apart.
+#include <utility>
+
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -11,11 +13,15 @@ using ir::Phase;
 
 /// _compute_kl_logps: of answers to other prompts, one number a row, under torch.no_grad.
 ir::ValueId Lowering::mismatched_log_probs(ir::Owner owner) {
+  // The trainer's own ops around a reference's forward part it from the next one's.
+  const ir::Owner around =
+      std::exchange(owner_, owner == ir::Owner::no_grad ? owner : ir::Owner::policy);
   const V labels = scored_labels();
   const V log_probs = log_probs_of(owner, labels);
   const V total = sum_of_sequence(log_probs);
   p_.value(total).requires_grad = false;
   hold({labels, log_probs});
+  owner_ = around;
   return total;
 }
 

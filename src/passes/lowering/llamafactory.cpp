@@ -177,7 +177,7 @@ void Lowering::loss_of_answers() {
   const V logits = wide_logits();
   const V said = row_sums(logits).total;
   drop_copies();
-  const Answers others = answers_of(ir::Owner::policy);
+  const Answers others = answers_of(ir::Owner::no_grad);
   hold({others.logits});
   const std::array<V, 2> sides = logits_by_answer(logits);
   hold({logits});

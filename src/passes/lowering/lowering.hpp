@@ -479,6 +479,7 @@ class Lowering : private Emission {
   void apart(ir::Owner owner, const std::function<void(Lowering&)>& run);
   V log_probs_of(ir::Owner owner, V labels);
   V reference_forward();
+  void score_by_reference();
   V mean_loss(V of_pairs);
   void loss_dpo();
 
@@ -515,9 +516,16 @@ class Lowering : private Emission {
   void loss_reward();
 
   // grpo.cpp
-  void loss_grpo();
+  V last_tokens(V of_all);
+  V logged_mean(V of_tokens);
+  void least(V of_rows);
   void logged_clipping(V ratio, V entropy);
+  void loss_grpo();
   [[nodiscard]] std::int64_t generation_bytes() const;
+
+  // rloo.cpp
+  void logged_ratio(V ratio, V entropy);
+  void loss_rloo();
 
   // verl.cpp
   void verl_inputs();

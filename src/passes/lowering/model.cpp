@@ -271,6 +271,10 @@ void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   const std::size_t first = p_.ops.size();
   phase_ = ir::Phase::forward;
+  if (config_.task.scorer == Scorer::reference && config_.task.reference == Reference::model) {
+    score_by_reference();
+    return without_gradients(first);
+  }
   task_inputs();
   leaf_ = Module::loss;
   if (config_.runtime.framework == "torchtune" &&
@@ -284,7 +288,7 @@ void Lowering::forward() {
   hold_all(prompt_frame_);
   hold_all(cache_);
   if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
-  if (config_.task.scores) without_gradients(first);
+  if (config_.task.scores()) without_gradients(first);
 }
 
 /// What a task does before its forward; `labels_`.
@@ -296,7 +300,7 @@ void Lowering::task_inputs() {
     if (task.compares()) clone_batch();
     return;
   }
-  if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::policy);
+  if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
   labels_ = task.compares() ? scored_labels() : m_.labels;
 }
 
@@ -394,6 +398,9 @@ void Lowering::task_loss() {
       break;
     case Task::grpo:
       config_.verl() ? loss_verl() : loss_grpo();
+      break;
+    case Task::rloo:
+      loss_rloo();
       break;
   }
 }

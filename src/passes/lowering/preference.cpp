@@ -50,15 +50,16 @@ void Lowering::declare_task() {
   };
   const ir::Shape tokens = shape(m_.ids);
   given(tokens, DType::i64);  // attention_mask
-  const bool grpo = task.kind == Task::grpo;
-  if (grpo) {
+  if (task.online()) {
     s_.generation_bytes = generation_bytes();
-    // all that was generated for the step, ids and masks, and what the reference said
-    const std::int64_t rows = config_.run.batch * config_.run.grad_accum,
-                       completion = config_.run.seq - task.prompt;
+    // all that was generated for the step, ids and masks
+    const std::int64_t rows = config_.run.batch * config_.run.grad_accum;
     for (int i = 0; i < 2; ++i) given({rows, config_.run.seq}, DType::i64);
-    if (task.reference != Reference::none && !config_.verl())
-      s_.precomputed[0] = given({config_.run.batch, completion}, DType::f32);
+    // what was said of it: by RLOO's policy of each row, by GRPO's reference of each token
+    if (task.kind == Task::rloo)
+      s_.precomputed[0] = given({config_.run.batch}, DType::f32);
+    else if (task.reference != Reference::none && !config_.verl())
+      s_.precomputed[0] = given({config_.run.batch, config_.run.seq - task.prompt}, DType::f32);
   }
   const bool kto = task.kind == Task::kto;
   if (kto) {  // the prompts with others' answers: ids and two masks; which answers are good
@@ -67,8 +68,8 @@ void Lowering::declare_task() {
   }
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({kto ? tokens[0] : tokens[0] / 2}, DType::f32);
-  if (task.reference == Reference::adapter && !grpo) s_.reference = without_adapters(m_);
-  if (task.reference == Reference::adapter && task.scores) m_ = without_adapters(m_);
+  if (task.reference == Reference::adapter && !task.online()) s_.reference = without_adapters(m_);
+  if (task.reference == Reference::adapter && task.scores()) m_ = without_adapters(m_);
   if (task.reference != Reference::model) return;
   if (config_.verl()) return declare_beside_worker();
   const StepConfig config = of_reference(config_);
@@ -78,6 +79,7 @@ void Lowering::declare_task() {
   Lowering(spec_, config, s_, ir::Owner::reference).declare();
   s_.inputs = inputs;
   s_.reference.ids = m_.ids;
+  s_.reference.labels = m_.labels;
   for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
 }
 
@@ -154,9 +156,9 @@ ir::ValueId Lowering::reference_log_probs(std::vector<V>& held) {
 void Lowering::apart(ir::Owner owner, const std::function<void(Lowering&)>& run) {
   const auto first = p_.ops.size();
   const std::vector<V> graph_held = s_.graph_held;
-  const bool policy = owner == ir::Owner::policy;
+  const bool policy = owner == ir::Owner::no_grad;
   const StepConfig config = policy ? forward_alone(config_) : of_reference(config_);
-  Lowering scoring(spec_, config, s_, ir::Owner::reference, policy ? s_.model : s_.reference);
+  Lowering scoring(spec_, config, s_, owner, policy ? s_.model : s_.reference);
   run(scoring);
   s_.graph_held = graph_held;  // a function's context goes with its call
   for (auto i = first; i < p_.ops.size(); ++i)
@@ -168,10 +170,19 @@ ir::ValueId Lowering::log_probs_of(ir::Owner owner, V labels) {
   V log_probs = ir::no_id;
   apart(owner, [&](Lowering& scoring) {
     scoring.labels_ = labels;
-    scoring.before_step_ = owner == ir::Owner::policy;
+    scoring.before_step_ = owner == ir::Owner::no_grad;
     log_probs = scoring.reference_forward();
   });
   return log_probs;
+}
+
+/// The forward of a second model alone, of completions that wait for their rewards.
+void Lowering::score_by_reference() {
+  const StepConfig config = of_reference(config_);
+  Lowering scoring(spec_, config, s_, ir::Owner::reference, s_.reference);
+  scoring.labels_ = scoring.scored_labels();
+  s_.outputs = {scoring.reference_forward()};
+  scoring.hold({scoring.labels_});
 }
 
 /// Of a number a pair.

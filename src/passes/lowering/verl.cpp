@@ -40,7 +40,7 @@ ir::ValueId Lowering::flash_cross_entropy(V logits, V labels, bool apart) {
 ir::ValueId Lowering::compiled_entropy(V logits) {
   const Shape each{shape(logits)[0]};
   const V entropy = out(each, DType::f32, false);
-  if (!grad(logits) || config_.task.scores) {
+  if (!grad(logits) || config_.task.scores()) {
     emit(OpKind::generated, {logits}, {entropy}, ir::Generated{});
     return entropy;
   }
@@ -105,7 +105,7 @@ ir::ValueId Lowering::policy_loss(V log_prob, V entropy) {
 
 void Lowering::loss_verl() {
   const std::int64_t tokens = config_.run.seq;
-  const bool scores = config_.task.scores, reads = scores || config_.task.entropy_loss;
+  const bool scores = config_.task.scores(), reads = scores || config_.task.entropy_loss;
   const V made = model_logits();
   hold({hidden_});
   const V logits = p_.reshape(made, {tokens, spec_.vocab});

@@ -40,15 +40,18 @@ class Fsdp2 {
     // _PipelineScheduleRuntime._assert_unsharded
     if (piped_)
       for (ParamGroup* group : b_.in_module_order()) b_.wait_for_unshard(*group, false);
-    b_.record(1);  // FSDP::root_pre_forward
-    pre_forward(b_.root());
+    ir::Owner running = old[begin].module.owner;
+    if (is_own_unit(running) && c_.task.scores() && c_.task.kind == Task::rloo) gather(b_.root());
+    if (scored_before()) call_head_on();
+    enter_model(running);
     const std::size_t weights = weights_part(old);
     inputs_alone_ = weights < old.size();
     find_ends({old.begin(), old.begin() + static_cast<std::ptrdiff_t>(weights)});
     std::int32_t current = -1;
-    bool in_backward = false, recomputing = false, left_forward = false, in_reference = false;
+    bool in_backward = false, recomputing = false;
+    bool left_forward = is_own_unit(running);  // a second model has no units of its own
     const auto leave = [&] {
-      if (in_reference && b_.reference() != nullptr)
+      if (is_own_unit(running))
         leave_reference();
       else if (!left_forward)
         leave_forward(current);
@@ -59,11 +62,10 @@ class Fsdp2 {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
-        if (const bool scoring = op.module.owner == ir::Owner::reference; scoring != in_reference) {
+        if (op.module.owner != running) {
           leave();
-          in_reference = scoring;
-          if (b_.reference() == nullptr) b_.read_apart();
-          if (scoring) left_forward = !enter_reference();
+          left_forward = !enter_after(running, op.module.owner);
+          running = op.module.owner;
         }
         if (outside(op)) leave();
         if (!ends_locals(op) && !left_forward)
@@ -98,8 +100,9 @@ class Fsdp2 {
       }
       push(op);
     }
-    if (c_.task.scores) {
+    if (c_.task.scores()) {
       leave();
+      if (is_own_unit(running) && c_.task.kind == Task::rloo) keep_whole();
       return;
     }
     backward_transition(current, -1, weights);
@@ -232,8 +235,36 @@ class Fsdp2 {
       current = leave_units(current, next);
       if (current == next) return current;
     }
-    if (next >= 0) pre_forward(b_.group(next));
+    if (next >= 0 && !is_called_on(b_.group(next))) pre_forward(b_.group(next));
     return next;
+  }
+  /// Whether the policy has scored completions, or KTO's rows, without gradients just before.
+  [[nodiscard]] bool scored_before() {
+    return c_.task.kind == Task::rloo && c_.task.scorer != Scorer::policy &&
+           s_.micro_begin.size() == 1 && keeps_head();
+  }
+  [[nodiscard]] bool keeps_head() {
+    return !c_.adapters.used() && !b_.head().empty() && waits_for_head(b_.head()) &&
+           &b_.head() != &b_.root();
+  }
+  /// The head's unit waits for its head since a forward before (FSDPState._modules_to_run_forward):
+  /// it is whole, and this forward calls no hook of it, so that backward reduces it at its end.
+  void call_head_on() {
+    gather(b_.head());
+    head_is_called_on_ = true;
+  }
+  void gather(ParamGroup& group) {
+    if (group.empty()) return;
+    b_.unshard(group);
+    b_.wait_for_unshard(group, false);
+  }
+  /// What the policy's forward has left whole, while a second model scores.
+  void keep_whole() {
+    for (ParamGroup* group : {&b_.root(), &b_.head()})
+      for (ValueId whole : group->gathered) b_.hold(whole);
+  }
+  [[nodiscard]] bool is_called_on(const ParamGroup& group) {
+    return head_is_called_on_ && &group == &b_.head();
   }
   /// Out of the unit, and of that which it is within, unless that is the next.
   std::int32_t leave_units(std::int32_t current, std::int32_t next) {
@@ -265,13 +296,23 @@ class Fsdp2 {
     b_.unshard(*post_forward_order_[static_cast<std::size_t>(target)]);
   }
 
-  /// The forward of a reference, after the policy's. Returns whether the policy's units run once
-  /// more; a second model is a unit of its own, whose hooks keep no order for backward.
-  bool enter_reference() {
+  /// A second model, which is a unit of its own, whose hooks keep no order for backward.
+  [[nodiscard]] bool is_own_unit(ir::Owner owner) {
+    return owner == ir::Owner::reference && b_.reference() != nullptr;
+  }
+  void enter_model(ir::Owner owner) {
     b_.record(1);  // FSDP::root_pre_forward
-    ParamGroup* const own = b_.reference();
-    pre_forward(own == nullptr ? b_.root() : *own);
-    return own == nullptr;
+    pre_forward(is_own_unit(owner) ? *b_.reference() : b_.root());
+  }
+  /// From one forward to another model's, or the same one's again; from a reference's to the
+  /// policy's loss, whose forward has ended. Returns whether the policy's units run now.
+  bool enter_after(ir::Owner before, ir::Owner next) {
+    const bool returns = before == ir::Owner::reference;
+    if (!is_own_unit(before) && !is_own_unit(next))
+      b_.read_head_anew(next == ir::Owner::reference, returns);
+    if (before == ir::Owner::no_grad && keeps_head()) call_head_on();
+    if (!returns) enter_model(next);
+    return !returns && !is_own_unit(next);
   }
   void leave_reference() {
     b_.record(1);  // FSDP::post_forward
@@ -288,7 +329,7 @@ class Fsdp2 {
     if (current >= 0) {
       ParamGroup& group = b_.group(current);
       group.in_backward = in_between(current);
-      if (!group.in_backward) post_backward(group);
+      if (!group.in_backward && !is_called_on(group)) post_backward(group);
     }
     if (next >= 0) begin_backward(b_.group(next));
     return next;
@@ -321,6 +362,7 @@ class Fsdp2 {
   void finish_backward() {
     b_.record(1);  // FSDP::root_post_backward_callback
     post_backward(b_.root());
+    if (head_is_called_on_) post_backward(b_.head());
     b_.release_reductions();
     // What was gathered ahead for a backward that its unit has not (a frozen embedding's):
     // FSDPParamGroup.finalize_backward.
@@ -340,7 +382,7 @@ class Fsdp2 {
   std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
   std::vector<std::int32_t> recomputed_;  ///< units whose forward hooks have run again, inside out
-  bool piped_ = false, reduces_ = true, inputs_alone_ = false;
+  bool piped_ = false, reduces_ = true, inputs_alone_ = false, head_is_called_on_ = false;
 };
 
 bool applies(const StepConfig& config) { return config.layout.gathers(); }

@@ -52,7 +52,8 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     experts_ = static_cast<std::int32_t>(all);
     all += blocks;
   }
-  if (c_.task.runs_reference() && c_.task.reference == Reference::model)
+  if ((c_.task.runs_reference() || c_.task.scorer == Scorer::reference) &&
+      c_.task.reference == Reference::model)
     reference_ = static_cast<std::int32_t>(all++);
   groups_.resize(static_cast<std::size_t>(all) + 1);
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -297,10 +298,12 @@ void Fsdp2Buffers::gather_what_is_read(const ir::Op& op) {
     }
 }
 
-void Fsdp2Buffers::read_apart() {
+void Fsdp2Buffers::read_head_anew(bool apart, bool returns) {
   if (head_ < 0 || !reads_head_of_shards(c_)) return;
   const ValueId weight = s_.parameters[head().parameters.front()].value;
-  std::swap(instance_[static_cast<std::size_t>(weight)], read_apart_);
+  ValueId& whole = instance_[static_cast<std::size_t>(weight)];
+  const ValueId before = std::exchange(whole, returns ? head_read_ : no_id);
+  if (apart) head_read_ = before;
 }
 
 void Fsdp2Buffers::copy_out(ParamGroup& group) {

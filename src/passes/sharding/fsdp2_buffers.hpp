@@ -56,9 +56,10 @@ class Fsdp2Buffers {
 
   void set_phase(ir::Phase phase) { phase_ = phase; }
   /// DTensor.full_tensor of a parameter that an op is about to read, and no unit gathers: once a
-  /// forward, so what another forward in between reads is apart.
+  /// forward. What the policy's has read stays for its backward while others (`apart`) run, and is
+  /// read on where these end (`returns`).
   void gather_what_is_read(const ir::Op& op);
-  void read_apart();
+  void read_head_anew(bool apart, bool returns);
   /// Whether it is, or views, a parameter that is gathered.
   [[nodiscard]] bool is_gathered(ir::ValueId v) const {
     const auto i = static_cast<std::size_t>(p_.root(v));
@@ -137,7 +138,7 @@ class Fsdp2Buffers {
   std::int32_t embedding_ = -1, head_ = -1;  ///< groups; -1: in the root's
   std::int32_t experts_ = -1;                ///< that of the first block's; -1: in the block's
   std::int32_t reference_ = -1;
-  ir::ValueId read_apart_ = ir::no_id;  ///< the head's, of the other forward
+  ir::ValueId head_read_ = ir::no_id;  ///< by the policy's forward, while a reference's runs
   std::vector<ir::ValueId> instance_;
   ir::ValueId held_all_gather_ = ir::no_id, held_reduce_scatter_ = ir::no_id;
   std::vector<ir::ValueId> held_all_reduce_;

@@ -50,8 +50,7 @@ class Zero3 {
     // A frozen embedding whose output requires a gradient: its hook runs last of all.
     if (input_requires_grad(c_)) hooks.push_back({old.size(), embedding, true, false});
     find_parameters();
-    Engine policy = engine_of(ir::Owner::policy, hooks),
-           reference = engine_of(ir::Owner::reference, hooks);
+    Engine policy = engine_of(false, hooks, old), reference = engine_of(true, hooks, old);
     auto hook = hooks.begin();
     const auto run_hooks = [&](std::size_t until) {
       for (; hook != hooks.end() && hook->before <= until; ++hook) {
@@ -60,6 +59,7 @@ class Zero3 {
         const ModuleCall call{hook->module, parameters_of(hook->module)};
         const bool recomputing = hook->forward && phase_ == Phase::recompute;
         Engine& engine = of_own_engine(hook->module.owner) ? reference : policy;
+        if (calls_model(*hook)) engine.fetches.begin(engine.traces[engine.forwards++]);
         perform(engine, hook->begins ? engine.fetches.fetch(call, hook->forward, recomputing)
                                      : engine.fetches.release(call, hook->forward));
       }
@@ -85,10 +85,13 @@ class Zero3 {
   }
 
  private:
+  using Trace = std::vector<ModuleCall>;
   /// The policy's, or a reference model's, which has hooks, a trace and limits of its own.
   struct Engine {
     Zero3Fetches fetches;
     std::map<std::int32_t, ValueId> buffers;  ///< by a gather's number
+    std::vector<Trace> traces;                ///< that each of its forwards finds
+    std::size_t forwards = 0;
   };
 
   [[nodiscard]] bool first() const { return s_.micro_begin.size() == 1; }
@@ -143,21 +146,53 @@ class Zero3 {
       if (reads_head()) of_module_[key({-1, ir::Module::root, owner})] = parameters_of(head);
     }
   }
-  [[nodiscard]] Engine engine_of(ir::Owner owner, const std::vector<ModuleHook>& hooks) const {
+  [[nodiscard]] Engine engine_of(bool own, const std::vector<ModuleHook>& hooks,
+                                 const std::vector<Op>& old) const {
     std::vector<bool> frozen;
     for (const Parameter& parameter : s_.parameters) frozen.push_back(!parameter.trained);
-    std::vector<ModuleCall> trace;
-    if (!breaks_trace())
-      for (const ModuleHook& hook : hooks)
-        if (hook.begins && hook.module.owner == owner)
-          trace.push_back({hook.module, parameters_of(hook.module)});
-    return {{elements_, s_.zero3.is_persistent, std::move(trace), {}, std::move(frozen)}, {}};
+    return {{elements_, s_.zero3.is_persistent, {}, {}, std::move(frozen)},
+            {},
+            traces_of(own, hooks, old)};
+  }
+  [[nodiscard]] static bool calls_model(const ModuleHook& hook) {
+    return hook.begins && hook.forward && hook.module.block == outer_model.block &&
+           hook.module.leaf == outer_model.leaf;
+  }
+  /// reset_step, at the begin of each forward and at the end of one without gradients: a forward
+  /// and its backward find what the step before recorded of them. Where one without gradients goes
+  /// before, what that one recorded is all of the trace, which ends before backward; itself it
+  /// finds none, as a trace that was followed beyond its end is no more.
+  [[nodiscard]] std::vector<Trace> traces_of(bool own, const std::vector<ModuleHook>& hooks,
+                                             const std::vector<Op>& old) const {
+    std::vector<Trace> calls;
+    std::size_t before_backward = 0;
+    for (const ModuleHook& hook : hooks) {
+      if (!hook.begins || of_own_engine(hook.module.owner) != own) continue;
+      if (calls_model(hook)) calls.emplace_back();
+      calls.back().push_back({hook.module, parameters_of(hook.module)});
+      if (hook.before < old.size() && old[hook.before].phase < Phase::backward)
+        before_backward = calls.back().size();
+    }
+    if (own) return calls;
+    if (breaks_trace() || scored_without_adapters() || c_.task.scores())
+      return std::vector<Trace>(calls.size());
+    if (calls.size() > 1) return {{}, calls.front()};
+    if (scored_before()) calls.front().resize(before_backward);
+    return calls;
   }
   /// A reference that is the policy without its adapters runs on the policy's engine, whose trace
   /// begins anew with each forward: of the first no more than that is recorded, and the second does
   /// not follow it.
   [[nodiscard]] bool breaks_trace() const {
     return c_.task.runs_reference() && c_.task.reference == Reference::adapter;
+  }
+  /// The same of completions, whose scoring between steps is no part of the program.
+  [[nodiscard]] bool scored_without_adapters() const {
+    return c_.task.online() && c_.task.reference == Reference::adapter;
+  }
+  /// By the policy, before the first micro-batch of a step; another one would record all of itself.
+  [[nodiscard]] bool scored_before() const {
+    return c_.task.kind == Task::rloo && c_.run.grad_accum == 1;
   }
   /// The second forward, without gradients, sets ds_grads_remaining of each module to 0 before its
   /// backward counts it down: no hook runs after it (parameter_offload.py,
@@ -176,7 +211,8 @@ class Zero3 {
   [[nodiscard]] bool reads_head() const { return c_.memory.loss == LossKind::tiled; }
 
   [[nodiscard]] std::tuple<ir::Owner, int, ir::Module> key(ir::ModulePath module) const {
-    return {breaks_trace() ? ir::Owner::policy : module.owner, module.block, module.leaf};
+    const bool own = of_own_engine(module.owner);
+    return {own ? module.owner : ir::Owner::policy, module.block, module.leaf};
   }
   [[nodiscard]] std::vector<std::size_t> parameters_of(ir::ModulePath module) const {
     const auto found = of_module_.find(key(module));

@@ -84,6 +84,7 @@ class Hooks {
   /// Forward: leaves what is open and not of `next`, enters what is not open. A module whose result
   /// is used later on (an activation's, by the product with the other half) is not called again.
   void go_to(Chain next, std::size_t at) {
+    if (is_outside(next)) next.clear();
     if (is_leaf(next) && !contains(open_, next.back()) && contains(called_, next.back()))
       next.pop_back();
     std::size_t common = 0;
@@ -93,10 +94,24 @@ class Hooks {
       open_.pop_back();
     }
     for (; common < next.size(); ++common) {
+      if (is_outer(next[common])) forget(next[common].owner);
       open_.push_back(next[common]);
       called_.push_back(next[common]);
       add(at, next[common], true, true);
     }
+  }
+
+  static bool is_outer(ModulePath module) {
+    return module.block < 0 && module.leaf == outer_model.leaf;
+  }
+  /// What the trainer computes of a model's output, once that has returned.
+  [[nodiscard]] bool is_outside(const Chain& next) const {
+    return next.size() == 1 && is_outer(next.front()) && !contains(open_, next.front()) &&
+           contains(called_, next.front());
+  }
+  /// The model is called again, and all modules in it.
+  void forget(ir::Owner owner) {
+    std::erase_if(called_, [&](ModulePath module) { return module.owner == owner; });
   }
 
   static bool contains(const Chain& list, ModulePath module) {

@@ -11,16 +11,23 @@ Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool>
     : elements_(std::move(elements)),
       persistent_(std::move(persistent)),
       frozen_(std::move(frozen)),
-      trace_(std::move(trace)),
       limits_(limits),
-      uses_(elements_.size()),
       status_(elements_.size(), Status::partitioned),
-      fetched_for_(elements_.size(), -1),
       waits_in_(elements_.size(), -1),
       active_(elements_.size()) {
   frozen_.resize(elements_.size());
   for (std::size_t i = 0; i < elements_.size(); ++i)
     if (persistent_[i]) status_[i] = Status::whole;
+  begin(std::move(trace));
+}
+
+void Zero3Fetches::begin(std::vector<ModuleCall> trace) {
+  trace_ = std::move(trace);
+  call_ = live_ = 0;
+  passed_.clear();
+  queue_.clear();
+  uses_.assign(elements_.size(), {});
+  fetched_for_.assign(elements_.size(), -1);
   std::int64_t passed = 0;
   for (std::size_t i = 0; i < trace_.size(); ++i) {
     const auto call = static_cast<std::int64_t>(i);
@@ -36,6 +43,7 @@ Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool>
 std::vector<FetchAction> Zero3Fetches::fetch(const ModuleCall& call, bool forward,
                                              bool recomputing) {
   Actions actions;
+  if (call_ == static_cast<std::int64_t>(trace_.size())) trace_.clear();  // _invalidate_trace
   if (!forward) {
     const auto same = [&](const Entered& e) { return e.call.module == call.module; };
     if (std::none_of(in_backward_.begin(), in_backward_.end(), same))

@@ -49,7 +49,10 @@ class Zero3Fetches {
                std::vector<ModuleCall> trace, FetchLimits limits = {},
                std::vector<bool> frozen = {});
 
-  /// fetch_sub_module, of a trace its next call; `recomputing`: forward within backward.
+  /// reset_step: the model is called, and its calls will be those of `trace`.
+  void begin(std::vector<ModuleCall> trace);
+  /// fetch_sub_module, of a trace its next call, which it ends where it has none; `recomputing`:
+  /// forward within backward.
   [[nodiscard]] std::vector<FetchAction> fetch(const ModuleCall& call, bool forward,
                                                bool recomputing = false);
   /// release_sub_module of a module that was fetched.

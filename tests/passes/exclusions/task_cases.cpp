@@ -72,28 +72,15 @@ const Case cases[] = {
        c.run.attention = Attention::cudnn;
      },
      "--framework verl --attn cudnn"},
-    {"--task kto, --shard fsdp1, fsdp2, hsdp:N or zero3",
+    {"--task dpo, kto or --ref model, --shard fsdp1",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.task.kind = Task::kto;
-       sharded(c, Sharding::fsdp2);
-     },
-     "--task kto --shard fsdp2"},
-    {"--task dpo or --ref model, --shard fsdp1",
-     [](auto&, StepConfig& c) {
-       dpo(c);
+       c.task.reference = Reference::precomputed;
        sharded(c, Sharding::fsdp1);
      },
-     "--task dpo --shard fsdp1"},
-    {"--task grpo --ref model --shard fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       c.task.kind = Task::grpo;
-       c.task.reference = Reference::model;
-       c.task.rollout = Rollout::served;
-       sharded(c, Sharding::fsdp2);
-     },
-     "--task grpo --shard fsdp2"},
-    {"--task grpo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
+     "--task kto --shard fsdp1"},
+    {"--task grpo or rloo --rollout generate --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.task.kind = Task::grpo;
        sharded(c, Sharding::fsdp2);
@@ -129,12 +116,19 @@ const Case cases[] = {
        m.graph = std::make_shared<graph::Graph>();
      },
      "--task dpo for small"},
-    {"--task other than sft, a mixture of experts",
+    {"--task dpo, kto, grpo or rloo, experts whose configuration has a router_aux_loss_coef",
      [](model::ModelSpec& m, StepConfig& c) {
        dpo(c);
+       m.family = "mixtral";
        m.moe.emplace();
      },
-     "--task dpo for llama"},
+     "--task dpo for mixtral"},
+    {"--task reward, a family without a classifier",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.task.kind = Task::reward;
+       m.family = "granite";
+     },
+     "--task reward for granite"},
     {"--task of preferences, a model with dropout, or --dropout P",
      [](auto&, StepConfig& c) {
        dpo(c);
@@ -155,7 +149,14 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--task dpo --dora --lora-dropout"},
-    {"--task dpo, kto or grpo --ref model --quantize HOW",
+    {"--task grpo or rloo --ref model --lora RANK",
+     [](auto&, StepConfig& c) {
+       c.task.kind = Task::rloo;
+       c.task.reference = Reference::model;
+       c.adapters.rank = 4;
+     },
+     "--task rloo --ref model --lora"},
+    {"--task dpo, kto, grpo or rloo --ref model --quantize HOW",
      [](auto&, StepConfig& c) {
        dpo(c);
        c.adapters.rank = 4;
