@@ -74,6 +74,11 @@ class Tracer {
   Tensor of_positions(Target target, Tensor x);  ///< [1, S], which no gradient reaches
   Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
+  /// torch.nn.RMSNorm's one op.
+  Tensor fused_rms_norm(Tensor x, Tensor weight, double epsilon);
+  Tensor as_complex(Tensor x);                 ///< fp32, its last dimension as pairs
+  Tensor complex_mul(Tensor x, Tensor table);  ///< of what as_complex made; fp32 once more
+
   // Of mixtures of experts (tracer_experts.cpp).
   Tensor flattened(Tensor x, const ir::Shape& shape);  ///< view(-1, …): a node of its own
   Tensor softmax(Tensor x);
