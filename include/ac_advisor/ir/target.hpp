@@ -93,6 +93,7 @@ enum class Target : std::uint8_t {
   as_complex,         ///< view_as_complex of pairs of fp32: the same memory
   as_real,            ///< view_as_real: and back
   complex_mul,        ///< of pairs that are complex numbers
+  complex_rows,       ///< of a table of them, at places
   conj,               ///< a flag on a view of the same memory
   conjugate,          ///< what has that flag, copied
   all_to_all,         ///< to the next rank of a ring

@@ -99,6 +99,7 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {as_complex, "aten.view_as_complex.default", no, no, no},
     {as_real, "aten.view_as_real.default", no, no, no},
     {complex_mul, "aten.mul.Tensor", no, yes, no},
+    {complex_rows, "aten.index.Tensor", no, yes, no},
     {conj, "aten._conj.default", no, no, no},
     {conjugate, "aten.clone.default", no, yes, no},
     {all_to_all, "_c10d_functional.all_to_all_single.default", no, no, no},
@@ -162,7 +163,7 @@ bool is_of_four_bits(Target target) {
 }
 
 bool is_complex(Target target) {
-  return is_alias(target) || target == complex_mul || target == conjugate;
+  return is_alias(target) || target == complex_mul || target == complex_rows || target == conjugate;
 }
 
 bool is_alias(Target target) { return target == as_complex || target == as_real || target == conj; }

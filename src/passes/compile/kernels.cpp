@@ -447,8 +447,19 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::all_to_all:
+        launch.kind = OpKind::ring_exchange;
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       case Target::all_gather:
       case Target::reduce_scatter: {
+        if (made.shape.rank() == 1) {  // keys and values of a ring
+          launch.kind = OpKind::cp_all_gather;
+          number(n, make(n));
+          launch.outputs = {number_[static_cast<std::size_t>(n)]};
+          break;
+        }
         const bool gathers = made.target == Target::all_gather;
         const std::int64_t here = node(made.inputs[0]).shape[0],
                            ranks = gathers ? made.shape[0] / here : here / made.shape[0];
@@ -473,8 +484,11 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       case Target::complex_mul:
+      case Target::complex_rows:
       case Target::conjugate:
-        launch.kind = made.target == Target::conjugate ? OpKind::clone : OpKind::complex_mul;
+        launch.kind = made.target == Target::conjugate     ? OpKind::clone
+                      : made.target == Target::complex_mul ? OpKind::complex_mul
+                                                           : OpKind::index;
         number(n, make(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;

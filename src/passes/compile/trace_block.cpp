@@ -39,8 +39,11 @@ class Trace {
     tracer_.misplace_parameters(options_.checkpointed);
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
     wait_for_given();
+    for (OpId id = first_; id < end_; ++id)
+      if (p_.op(id).kind == OpKind::ring_attention) ring_ = id;
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
-    for (OpId id = first_; id < end_; ++id) trace(id);
+    for (OpId id = first_; id < end_; ++id)
+      if (!within_ring(id)) trace(id);
     const Tensor result = tracer_.view(of(output), p_.value(output).shape);
     JointGraph joint = tracer_.joint(std::span(&result, 1));
     mark_tokens(joint);
@@ -202,6 +205,7 @@ class Trace {
     // A dropout's mask, which is made with its numbers.
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (op.kind == OpKind::ring_attention) return set(result, ring(op));
     if (op.kind == OpKind::float8_linear) return set(result, float8_linear(op));
     if (op.kind == OpKind::mm_quantized) return set(result, four_bit_linear(op));
     if (within_product(op)) return;
@@ -294,6 +298,29 @@ class Trace {
     const Tensor keys = tracer_.repeat_heads(k, heads), values = tracer_.repeat_heads(v, heads),
                  added = tracer_.additive(*mask_, tracer_.dtype(q), tracer_.shape(*mask_));
     return tracer_.sdpa(q, keys, values, &added, options_.cudnn, attributes, op.kept);
+  }
+
+  /// Of what lowering has written of the ring that is traced whole.
+  [[nodiscard]] bool within_ring(OpId id) const {
+    return ring_ != no_id && id < ring_ &&
+           id >= ring_ - ir::attributes<ir::RingAttention>(p_.op(ring_)).ops;
+  }
+  Tensor ring(const Op& op) {
+    const auto& how = ir::attributes<ir::RingAttention>(op);
+    const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
+    return tracer_.ring_attention(
+        q, k, v, {how.ranks, how.rank, how.scale, how.kernel, options_.cudnn, options_.by_policy});
+  }
+  /// Whether rows of a table are complex numbers.
+  [[nodiscard]] bool multiplied(ValueId rows) const {
+    return std::any_of(p_.ops.begin() + first_, p_.ops.begin() + end_, [&](const Op& op) {
+      return op.kind == OpKind::complex_mul && p_.root(p_.input(op, 1)) == p_.root(rows);
+    });
+  }
+  Tensor rows_of_table(const Op& op) {
+    const ValueId rows = p_.output(op, 0);
+    const Tensor table = of(p_.root(p_.input(op, 0))), positions = of(p_.input(op, 1));
+    return tracer_.rows_of_table(table, positions, p_.value(rows).shape, multiplied(rows));
   }
 
   /// arange, from which transformers makes the mask before the tables of angles.
@@ -434,6 +461,9 @@ class Trace {
         x = tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
         return multiplied_as_complex(op) ? tracer_.as_complex(x) : x;
       }
+      case OpKind::index:
+      case OpKind::gather:
+        return rows_of_table(op);
       case OpKind::complex_mul: {
         const Tensor x = in(0), table = in(1);
         return tracer_.complex_mul(x, table);
@@ -525,6 +555,7 @@ class Trace {
   std::set<ValueId> dequantized_;   ///< within a product of bitsandbytes'
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
+  OpId ring_ = no_id;               ///< the block's attention, where ranks share its sequence
   std::int64_t draws_ = 0;          ///< random tensors of the block
   std::map<ValueId, Shape> masks_;  ///< that are given: as attention is
   bool whole_ = false;              ///< the model, not one of its blocks
