@@ -11,14 +11,23 @@ namespace {
 using passes::PipelineRank;
 using passes::StageBlocks;
 
-/// Of `whole` elements that one rank of a layer computes with: stored, moments, at work.
-std::int64_t state_bytes(std::int64_t whole, const StepConfig& c) {
+/// Of `whole` elements that one rank of a layer computes with: stored, moments, at work. FSDP
+/// reduces the gradients of one of `in_turn` parts before the next has any.
+std::int64_t state_bytes(std::int64_t whole, std::int64_t in_turn, const StepConfig& c) {
   const std::int64_t stored = size_of(c.precision.param_dtype),
                      computed = size_of(c.precision.compute_dtype);
   const std::int64_t moments = c.optimizer.kind == Optimizer::adamw ? 2 : 0;
   if (!c.layout.fsdp()) return whole * (stored + moments * stored + computed);
   const std::int64_t gradient = std::max(computed, size_of(c.precision.reduce_dtype));
-  return whole / passes::fsdp_shards(c) * (1 + moments) * stored + whole * (computed + gradient);
+  return whole / passes::fsdp_shards(c) * (1 + moments) * stored + whole * computed +
+         whole / in_turn * gradient;
+}
+
+/// Parts of the rank whose gradients are not there at once: interleaved stages, each of which has
+/// all of its backwards in one round.
+std::int64_t parts_in_turn(const PipelineRank& rank) {
+  const bool one_round = rank.schedule == PipelineSchedule::interleaved && rank.rounds() < 2;
+  return one_round ? rank.chunks : 1;
 }
 
 /// Of one stage of the rank, forwards that wait for their backward while all gradients are there:
@@ -98,7 +107,7 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
     const PipelineRank rank = passes::pipeline_rank(own);
     const std::int64_t saved =
         in_flight(rank) * saved_bytes(model, config, blocks, hidden, saves) / rank.chunks;
-    most = std::max(most, state_bytes(parameters / layout.tp, config) +
+    most = std::max(most, state_bytes(parameters / layout.tp, parts_in_turn(rank), config) +
                               receives * rank.micro_batches * hidden + saved);
   }
   return most;

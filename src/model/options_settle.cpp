@@ -261,8 +261,7 @@ void settle_grad_scaler(StepConfig& c, const Choices& hand) {
 
 /// TorchTitan v0.2.2, config/job_config.py, Compile.components: the blocks, and the loss.
 void settle_compiled_loss(StepConfig& c, const Choices& hand) {
-  const bool alone = c.layout.tp == 1 && c.layout.pp == 1 && !c.precision.autocast;
-  if (c.runtime.framework == "torchtitan" && c.memory.kernels == Kernels::compiled && alone &&
+  if (c.runtime.framework == "torchtitan" && c.memory.kernels == Kernels::compiled &&
       !hand.has("--loss"))
     c.memory.loss = LossKind::ce_compiled;
 }

@@ -171,7 +171,7 @@ const std::vector<std::string> not_planned{
     "--tp --lora",
     "--transformer-impl --fp8, a model with experts",
     "--tp, a model whose layers are not like Llama's",
-    "--kernels compiled --cp N",
+    "--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
     "--transformer-impl --cp N, a sliding window within --seq",
     "--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
     "--kernels compiled, attention that is not one kernel",

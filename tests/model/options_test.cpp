@@ -222,8 +222,8 @@ TEST_CASE("TorchTitan compiles its loss with its blocks") {
   CHECK(resolve(with(compiled, {{"--loss", "ce"}})).memory.loss == LossKind::ce);
   CHECK(resolve(with(eight_ranks, {{"--framework", "torchtitan"}})).memory.loss == LossKind::ce);
   CHECK(resolve({{"--kernels", "compiled"}}).memory.loss == LossKind::ce);
-  // Which is not planned compiled: nobody typed a loss.
-  CHECK(resolve(with(compiled, {{"--tp", "2"}})).memory.loss == LossKind::ce);
+  for (const char* parts : {"--tp", "--pp"})
+    CHECK(resolve(with(compiled, {{parts, "2"}})).memory.loss == LossKind::ce_compiled);
 }
 
 TEST_CASE("a preset's sub-module scope yields to a mode that has no scope") {

@@ -49,7 +49,7 @@ compile::JointGraph joint_of(const model::ModelSpec& spec, const StepConfig& con
     end = id + 1;
     if (p.op(id).kind != ir::OpKind::hold) output = p.output(p.op(id), 0);
   }
-  compile::TraceOptions options = compile::trace_options(spec);
+  compile::TraceOptions options = compile::trace_options(spec, config);
   options.shared_layers = config.layout.tp > 1;
   return compile::trace_block(p, first, end, output, options);
 }

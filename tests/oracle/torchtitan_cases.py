@@ -88,9 +88,8 @@ def in_stages():
 
 
 def compiled():
-    """Whose layers are planned as transformers': Inductor has no complex numbers."""
     for ac in ("none", "selective"):
-        yield shape("llama31_8b_4layers", ac=ac, world=8, kernels="compiled", transformer_impl="hf")
+        yield shape("llama31_8b_4layers", ac=ac, world=8, kernels="compiled")
 
 
 def tied():

@@ -23,6 +23,7 @@ from torchtitan.distributed import utils as dist_utils
 from torchtitan.distributed.context_parallel import prepare_context_parallel_input
 from torchtitan.distributed.pipeline_parallel import pipeline_llm
 from torchtitan.models.moe import MoEArgs
+from torchtitan.protocols.model_converter import build_model_converters
 from torchtitan.tools import utils
 
 import emulated_peaks
@@ -31,7 +32,7 @@ from emulated_cases import config_of
 from torchtitan_cases import all_cases, rank_of
 
 DEFAULTS = {"attn": "cudnn", "tp": 1, "cp": 1, "pp": 1, "pp_schedule": "1f1b", "loss_parallel": True,
-            "kernels": "eager", "shard": "fsdp2"}
+            "kernels": "eager", "shard": "fsdp2", "fp8": "none", "fp8_all_gather": False}
 ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29517"}
 SCHEDULES = {"1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb1": "InterleavedZeroBubble"}
 
@@ -51,6 +52,12 @@ def job_of(entry):
     job.activation_checkpoint.mode = "selective" if mode == "every" else mode
     job.activation_checkpoint.selective_ac_option = every or "op"
     job.compile.enable = entry["kernels"] == "compiled"
+    if entry["fp8"] != "none":
+        job.model.converters = ["quantize.linear.float8"]
+        job.quantize.linear.float8.filter_fqns = ["output"]  # as its configurations have it
+        job.quantize.linear.float8.enable_fsdp_float8_all_gather = entry["fp8_all_gather"]
+        job.quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp = entry["fp8_all_gather"]
+        job.quantize.linear.float8.recipe_name = "rowwise" if entry["fp8"] == "rowwise" else None
     return job
 
 
@@ -98,11 +105,13 @@ def give_shapes(schedule, entry, config):
 
 
 def build(entry, job, dims, on_loss):
-    """(schedule or None, its stages, model parts, the loss), as Trainer.__init__."""
+    """(schedule or None, its stages, model parts, the loss, converters), as Trainer.__init__."""
     spec, args = model_of(entry)
     args.update_from_config(job)
     with torch.device("meta"), utils.set_default_dtype(TORCH_DTYPE_MAP[job.training.dtype]):
         model = spec.model_cls(args)
+    converters = build_model_converters(job, dims)
+    converters.convert(model)
     whole = build_cross_entropy_loss(job)
 
     def loss_fn(pred, labels):
@@ -121,7 +130,7 @@ def build(entry, job, dims, on_loss):
         with torch.no_grad():
             part.init_weights(buffer_device=None)
         part.train()
-    return schedule, stages, parts, loss_fn
+    return schedule, stages, parts, loss_fn, converters
 
 
 def steps(entry, marks, _):
@@ -129,9 +138,10 @@ def steps(entry, marks, _):
     activation_checkpoint._layer_sac_count = 0  # a process has one model
     config = config_of(entry["model"])
     dims.build_mesh()
-    schedule, stages, parts, loss_fn = build(entry, job, dims, lambda: marks.enter("loss"))
+    schedule, stages, parts, loss_fn, converters = build(entry, job, dims, lambda: marks.enter("loss"))
     pp_step.mark_phases(stages, marks.enter)
     optimizers = build_optimizers(parts, job.optimizer, dims)
+    optimizers.register_step_post_hook(lambda *args, **kwargs: converters.post_optimizer_hook(parts))
     context = dist_utils.get_train_context(dims.tp_enabled and not job.parallelism.disable_loss_parallel)
     amp = dist_utils.maybe_enable_amp(dims, job.training.mixed_precision_param, "cuda")
     ids, labels = (torch.randint(config["vocab_size"], (job.training.local_batch_size, entry["seq"])).cuda()

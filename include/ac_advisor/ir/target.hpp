@@ -90,6 +90,15 @@ enum class Target : std::uint8_t {
   gemm_4bit,          ///< bitsandbytes' ops: a product with codes that it dequantizes for itself
   dequantize_scales,  ///< scales that are in 8 bits, in fp32
   dequantize_4bit,    ///< codes and their scales in fp32, [N, K]
+  as_complex,         ///< view_as_complex of pairs of fp32: the same memory
+  as_real,            ///< view_as_real: and back
+  complex_mul,        ///< of pairs that are complex numbers
+  complex_rows,       ///< of a table of them, at places
+  conj,               ///< a flag on a view of the same memory
+  conjugate,          ///< what has that flag, copied
+  all_to_all,         ///< to the next rank of a ring
+  minimum,            ///< of an operand and zero
+  log1p,
   count_
 };
 

@@ -168,7 +168,7 @@ class BlockCompiler {
   }
 
   [[nodiscard]] compile::TraceOptions options_of(const Block& block) const {
-    compile::TraceOptions options = compile::trace_options(spec_);
+    compile::TraceOptions options = compile::trace_options(spec_, config_);
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
     options.shared_layers = config_.layout.tp > 1;
@@ -237,7 +237,7 @@ void compile_model(StepProgram& step, const model::ModelSpec& spec, const StepCo
   for (OpId id = first; id < end; ++id)
     if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
   const ValueId logits = step.outputs.front();
-  compile::TraceOptions options = compile::trace_options(spec);
+  compile::TraceOptions options = compile::trace_options(spec, config);
   options.cudnn = runs_cudnn(config);
   compile::JointGraph joint = compile::trace_model(p, first, end, logits, labels, options);
   p.ops.resize(static_cast<std::size_t>(first));

@@ -96,6 +96,15 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {gemm_4bit, "bitsandbytes.gemm_4bit.default", no, no, no},
     {dequantize_scales, "bitsandbytes.dequantize_blockwise.default", no, no, no},
     {dequantize_4bit, "bitsandbytes.dequantize_4bit.default", no, no, no},
+    {as_complex, "aten.view_as_complex.default", no, no, no},
+    {as_real, "aten.view_as_real.default", no, no, no},
+    {complex_mul, "aten.mul.Tensor", no, yes, no},
+    {complex_rows, "aten.index.Tensor", no, yes, no},
+    {conj, "aten._conj.default", no, no, no},
+    {conjugate, "aten.clone.default", no, yes, no},
+    {all_to_all, "_c10d_functional.all_to_all_single.default", no, no, no},
+    {minimum, "aten.minimum.default", no, yes, no},
+    {log1p, "aten.log1p.default", no, yes, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -145,12 +154,19 @@ std::string name_of(const JointGraph& graph, NodeId n) {
 }
 
 bool is_collective(Target target) {
-  return target == all_gather || target == all_reduce || target == reduce_scatter || target == wait;
+  return target == all_gather || target == all_reduce || target == reduce_scatter ||
+         target == all_to_all || target == wait;
 }
 
 bool is_of_four_bits(Target target) {
   return target == gemm_4bit || target == dequantize_scales || target == dequantize_4bit;
 }
+
+bool is_complex(Target target) {
+  return is_alias(target) || target == complex_mul || target == complex_rows || target == conjugate;
+}
+
+bool is_alias(Target target) { return target == as_complex || target == as_real || target == conj; }
 
 bool adds_into(Target target) {
   return target == index_put || target == scatter || target == scatter_add;

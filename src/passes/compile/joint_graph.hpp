@@ -27,6 +27,11 @@ struct TargetRow {
 [[nodiscard]] bool is_collective(Target target);
 /// bitsandbytes' of weights in 4 bits.
 [[nodiscard]] bool is_of_four_bits(Target target);
+/// Of complex numbers, for which Inductor generates no code.
+[[nodiscard]] bool is_complex(Target target);
+/// Of those, what is its operand's memory (torch/_inductor/ir.py:
+/// FallbackKernel.get_inputs_that_alias_output).
+[[nodiscard]] bool is_alias(Target target);
 /// Its first operand is a buffer that is there, which it writes at places.
 [[nodiscard]] bool adds_into(Target target);
 

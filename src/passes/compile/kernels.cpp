@@ -168,6 +168,8 @@ class Writer {
       for (NodeId in : node(n).inputs) made.reads.insert(buffer(in));
     else
       collect_reads(n, n, {}, made);
+    for (NodeId in : node(n).inputs)  // a view lasts as long as what it is of
+      if (!is_given(in) && is_alias(node(in).target)) made.reads.insert(buffer(node(in).inputs[0]));
     if (node(n).target == Target::wait)  // ir.py: _WaitKernel.get_volatile_reads
       for (NodeId in : node(n).inputs)
         if (!is_given(in)) made.reads.insert(buffer(node(in).inputs[0]));
@@ -390,10 +392,21 @@ class Writer {
     out_.launches.push_back(std::move(launch));
   }
 
+  /// Once a view as complex numbers is done with, what it is of may be handed on; no tensor asks
+  /// for memory that complex numbers were made in (codegen/wrapper.py: FreeIfNotReusedLine).
+  void emit_alias(NodeId n) {
+    const NodeId whole = buffer(node(n).inputs[0]);
+    number(n, number_[static_cast<std::size_t>(whole)]);
+    overwritten_[static_cast<std::size_t>(whole)] = true;
+    overwritten_[static_cast<std::size_t>(n)] =
+        node(n).target != Target::as_complex || is_given(whole) || is_result(whole);
+  }
+
   void emit_library(const Kernel& kernel) {
     const NodeId n = kernel.writes.front();
     const Node& made = node(n);
     if (works_in_place(made.target)) return emit_in_place(kernel);
+    if (is_alias(made.target)) return emit_alias(n);
     CompiledGraph::Launch launch;
     launch.leaf = made.module.leaf;
     launch.block = made.module.block;
@@ -434,8 +447,19 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::all_to_all:
+        launch.kind = OpKind::ring_exchange;
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       case Target::all_gather:
       case Target::reduce_scatter: {
+        if (made.shape.rank() == 1) {  // keys and values of a ring
+          launch.kind = OpKind::cp_all_gather;
+          number(n, make(n));
+          launch.outputs = {number_[static_cast<std::size_t>(n)]};
+          break;
+        }
         const bool gathers = made.target == Target::all_gather;
         const std::int64_t here = node(made.inputs[0]).shape[0],
                            ranks = gathers ? made.shape[0] / here : here / made.shape[0];
@@ -456,6 +480,15 @@ class Writer {
         launch.kind = OpKind::dequantize;
         launch.attributes =
             ir::Dequantize{made.target == Target::dequantize_4bit ? 64 : 256, false};
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::complex_mul:
+      case Target::complex_rows:
+      case Target::conjugate:
+        launch.kind = made.target == Target::conjugate     ? OpKind::clone
+                      : made.target == Target::complex_mul ? OpKind::complex_mul
+                                                           : OpKind::index;
         number(n, make(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;

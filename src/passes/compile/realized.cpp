@@ -41,7 +41,8 @@ bool Realized::is_library(NodeId n) const {
   const Target t = node(n).target;
   return t == Target::mm || t == Target::addmm || t == Target::scaled_mm || t == Target::seeds ||
          is_attention(t) || t == Target::topk || t == Target::sort || t == Target::histc ||
-         t == Target::grouped_mm || t == Target::empty || is_collective(t) || is_of_four_bits(t);
+         t == Target::grouped_mm || t == Target::empty || is_collective(t) || is_of_four_bits(t) ||
+         is_complex(t);
 }
 
 bool Realized::is_moment(NodeId n) const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "tokens.hpp"
 #include "trace_experts.hpp"
 #include "tracer.hpp"
@@ -38,8 +39,11 @@ class Trace {
     tracer_.misplace_parameters(options_.checkpointed);
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
     wait_for_given();
+    for (OpId id = first_; id < end_; ++id)
+      if (p_.op(id).kind == OpKind::ring_attention) ring_ = id;
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
-    for (OpId id = first_; id < end_; ++id) trace(id);
+    for (OpId id = first_; id < end_; ++id)
+      if (!within_ring(id)) trace(id);
     const Tensor result = tracer_.view(of(output), p_.value(output).shape);
     JointGraph joint = tracer_.joint(std::span(&result, 1));
     mark_tokens(joint);
@@ -173,13 +177,18 @@ class Trace {
     return moved;
   }
 
-  [[nodiscard]] bool reads_next(OpId id, ValueId v, ir::Module a, ir::Module b) const {
+  /// Of what sees a projection's heads as they are projected, tokens before them.
+  [[nodiscard]] bool before_transposition(ir::Module leaf) const {
+    return leaf == ir::Module::q_norm || leaf == ir::Module::k_norm ||
+           (options_.turns_by_token && leaf == ir::Module::rope);
+  }
+  [[nodiscard]] bool read_before_transposition(OpId id, ValueId v) const {
     for (OpId next = id + 1; next < end_; ++next) {
       const Op& op = p_.op(next);
       if (op.kind == OpKind::hold) continue;
       const auto in = p_.inputs(op);
       if (std::find(in.begin(), in.end(), v) != in.end())
-        return op.module.leaf == a || op.module.leaf == b;
+        return before_transposition(op.module.leaf);
     }
     return false;
   }
@@ -188,8 +197,7 @@ class Trace {
     const Op& op = p_.op(id);
     if (op.kind == OpKind::hold) return;
     tracer_.set_module(op.module);
-    in_norm_ = !options_.norms_of_heads &&
-               (op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm);
+    in_norm_ = !options_.norms_of_heads && before_transposition(op.module.leaf);
     if (op.kind == OpKind::split) return split(op);
     if (of_parallel_layers(op)) return;
     if (trace_experts(tracer_, p_, op, values_)) return;
@@ -197,6 +205,7 @@ class Trace {
     // A dropout's mask, which is made with its numbers.
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (op.kind == OpKind::ring_attention) return set(result, ring(op));
     if (op.kind == OpKind::float8_linear) return set(result, float8_linear(op));
     if (op.kind == OpKind::mm_quantized) return set(result, four_bit_linear(op));
     if (within_product(op)) return;
@@ -222,15 +231,14 @@ class Trace {
       const Tensor x = by_head(op);
       set(result, x);
       tokens_first_.insert(result);
-      in_norm_ = !options_.norms_of_heads &&
-                 reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
+      in_norm_ = !options_.norms_of_heads && read_before_transposition(id, result);
       if (!in_norm_) (void)with_heads_first(result);
       return;
     }
     set(result, pointwise_or_product(op));
     if (in_norm_) tokens_first_.insert(result);
     // The transposition that follows a head's norm comes right after it.
-    if (in_norm_ && !reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm)) {
+    if (in_norm_ && !read_before_transposition(id, result)) {
       in_norm_ = false;
       (void)with_heads_first(result);
     }
@@ -290,6 +298,29 @@ class Trace {
     const Tensor keys = tracer_.repeat_heads(k, heads), values = tracer_.repeat_heads(v, heads),
                  added = tracer_.additive(*mask_, tracer_.dtype(q), tracer_.shape(*mask_));
     return tracer_.sdpa(q, keys, values, &added, options_.cudnn, attributes, op.kept);
+  }
+
+  /// Of what lowering has written of the ring that is traced whole.
+  [[nodiscard]] bool within_ring(OpId id) const {
+    return ring_ != no_id && id < ring_ &&
+           id >= ring_ - ir::attributes<ir::RingAttention>(p_.op(ring_)).ops;
+  }
+  Tensor ring(const Op& op) {
+    const auto& how = ir::attributes<ir::RingAttention>(op);
+    const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
+    return tracer_.ring_attention(
+        q, k, v, {how.ranks, how.rank, how.scale, how.kernel, options_.cudnn, options_.by_policy});
+  }
+  /// Whether rows of a table are complex numbers.
+  [[nodiscard]] bool multiplied(ValueId rows) const {
+    return std::any_of(p_.ops.begin() + first_, p_.ops.begin() + end_, [&](const Op& op) {
+      return op.kind == OpKind::complex_mul && p_.root(p_.input(op, 1)) == p_.root(rows);
+    });
+  }
+  Tensor rows_of_table(const Op& op) {
+    const ValueId rows = p_.output(op, 0);
+    const Tensor table = of(p_.root(p_.input(op, 0))), positions = of(p_.input(op, 1));
+    return tracer_.rows_of_table(table, positions, p_.value(rows).shape, multiplied(rows));
   }
 
   /// arange, from which transformers makes the mask before the tables of angles.
@@ -404,9 +435,17 @@ class Trace {
 
   /// cos and sin, [B, S, D], as they meet heads.
   Tensor beside(Tensor t, Tensor other) {
-    const bool table =
-        tracer_.shape(t).rank() == 3 && tracer_.shape(other).rank() == 4 && !in_norm_;
-    return table ? tracer_.unsqueeze(t, 1) : t;
+    const bool table = tracer_.shape(t).rank() == 3 && tracer_.shape(other).rank() == 4;
+    if (!table || (in_norm_ && !options_.turns_by_token)) return t;
+    return tracer_.unsqueeze(t, options_.turns_by_token ? 2 : 1);
+  }
+
+  /// Whether what is cast is turned next, as complex numbers.
+  [[nodiscard]] bool multiplied_as_complex(const Op& cast) const {
+    const ValueId wide = p_.output(cast, 0);
+    for (auto id = static_cast<OpId>(&cast - p_.ops.data()) + 1; id < end_; ++id)
+      if (p_.op(id).kind == OpKind::complex_mul && p_.input(p_.op(id), 0) == wide) return true;
+    return false;
   }
 
   Tensor pointwise_or_product(const Op& op) {
@@ -419,7 +458,19 @@ class Trace {
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 0), 2);
         if (!whole_ && tracer_.shape(x).rank() == 2 && !x.requires_grad)  // a scale of each query
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 1), 3);
-        return tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
+        x = tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
+        return multiplied_as_complex(op) ? tracer_.as_complex(x) : x;
+      }
+      case OpKind::index:
+      case OpKind::gather:
+        return rows_of_table(op);
+      case OpKind::complex_mul: {
+        const Tensor x = in(0), table = in(1);
+        return tracer_.complex_mul(x, table);
+      }
+      case OpKind::fused_rms_norm: {
+        const Tensor x = in(0), weight = in(1);
+        return tracer_.fused_rms_norm(x, weight, ir::attributes<ir::RmsNorm>(op).epsilon);
       }
       case OpKind::pow:
         return tracer_.pow(in(0), ir::attributes<ir::Power>(op).exponent);
@@ -504,6 +555,7 @@ class Trace {
   std::set<ValueId> dequantized_;   ///< within a product of bitsandbytes'
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
+  OpId ring_ = no_id;               ///< the block's attention, where ranks share its sequence
   std::int64_t draws_ = 0;          ///< random tensors of the block
   std::map<ValueId, Shape> masks_;  ///< that are given: as attention is
   bool whole_ = false;              ///< the model, not one of its blocks
@@ -513,8 +565,9 @@ class Trace {
 
 }  // namespace
 
-TraceOptions trace_options(const model::ModelSpec& spec) {
+TraceOptions trace_options(const model::ModelSpec& spec, const StepConfig& config) {
   TraceOptions options;
+  options.turns_by_token = model::layer_forms(spec, config).keeps_table();
   options.neighbours = spec.interleaved_rotary;
   options.norms_of_heads = spec.qk_norm && spec.unit_offset_norm;
   options.flat_mlp = spec.flat_mlp;

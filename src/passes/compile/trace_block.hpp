@@ -3,6 +3,7 @@
 #include <span>
 
 #include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
 #include "joint_graph.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -12,6 +13,8 @@ struct TraceOptions {
   bool cudnn = true;          ///< scaled_dot_product_attention runs cuDNN's kernel, not flash
   bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
   bool neighbours = false;    ///< a rotation's halves are every second element
+  /// Queries and keys are turned as they are projected, tokens before heads (TorchTitan).
+  bool turns_by_token = false;
   bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
   /// --ac selective: a policy tags each op, what autograd functions launch too; it has the largest
   /// magnitude of what is cast to fp8 with one scale.
@@ -21,7 +24,7 @@ struct TraceOptions {
 };
 
 /// What a model's blocks are traced with.
-[[nodiscard]] TraceOptions trace_options(const model::ModelSpec& spec);
+[[nodiscard]] TraceOptions trace_options(const model::ModelSpec& spec, const StepConfig& config);
 
 /// The joint graph of one transformer block: ops [first, end) of the forward program that lowering
 /// wrote, as torch.compile traces the module that they came from. Values made before are

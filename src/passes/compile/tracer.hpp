@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <span>
@@ -74,6 +75,11 @@ class Tracer {
   Tensor of_positions(Target target, Tensor x);  ///< [1, S], which no gradient reaches
   Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
+  /// torch.nn.RMSNorm's one op.
+  Tensor fused_rms_norm(Tensor x, Tensor weight, double epsilon);
+  Tensor as_complex(Tensor x);                 ///< fp32, its last dimension as pairs
+  Tensor complex_mul(Tensor x, Tensor table);  ///< of what as_complex made; fp32 once more
+
   // Of mixtures of experts (tracer_experts.cpp).
   Tensor flattened(Tensor x, const ir::Shape& shape);  ///< view(-1, …): a node of its own
   Tensor softmax(Tensor x);
@@ -106,6 +112,18 @@ class Tracer {
   Tensor tokens_together(Tensor x, std::int64_t ranks);  ///< [R B, S / R, H] to [B, S, H]
   Tensor tokens_apart(Tensor x, std::int64_t ranks);     ///< and back
   Tensor wait(Tensor x);                                 ///< a collective's result that is given
+
+  // Of ranks that share a sequence (tracer_ring.cpp).
+  struct Ring {
+    std::int64_t ranks = 1, rank = 0;
+    double scale = 1;
+    ir::SdpaKernel kernel{};
+    bool cudnn = true;
+    bool by_policy = false;  ///< TraceOptions::by_policy
+  };
+  Tensor ring_attention(Tensor q, Tensor k, Tensor v, const Ring& ring);
+  /// Rows of a model's table, at positions of its tokens.
+  Tensor rows_of_table(Tensor table, Tensor positions, const ir::Shape& shape, bool complex);
 
   // torchao's linear layers (tracer_float8.cpp).
   /// What ranks that share the layer reduce of its largest magnitudes.
@@ -184,6 +202,22 @@ class Tracer {
   [[nodiscard]] NodeId float8_scale_of(NodeId x) const { return float8_scales_.at(x); }
   NodeId float8_product(const Float8Node& a, const Float8Node& b, bool fast, bool keep);
   NodeId collective(Target target, NodeId x, const ir::Shape& shape, bool keep = false);
+  struct Attended {
+    NodeId out = -1, log_sum = -1, seed = -1, offset = -1;
+  };
+  NodeId chunk_node(NodeId x, std::int64_t which);
+  NodeId contiguous_node(NodeId x);
+  NodeId updated_chunk(NodeId whole, NodeId part, std::int64_t which, bool add);
+  NodeId joined_flat(NodeId key, NodeId value);
+  NodeId part_of_flat(NodeId flat, std::int64_t start, const ir::Shape& shape);
+  Attended attend(NodeId q, NodeId k, NodeId v, const Ring& ring);
+  NodeId added_in_place(NodeId flat, NodeId gk, NodeId gv);
+  void merge(Attended& sum, const Attended& block, bool partial);
+  std::array<NodeId, 3> attend_backward(NodeId g, NodeId q, const std::array<NodeId, 2>& kv,
+                                        const Attended& of, const Ring& ring);
+  std::array<NodeId, 3> ring_backward(NodeId g, NodeId q,
+                                      const std::vector<std::array<NodeId, 2>>& seen,
+                                      const Attended& whole, const Ring& ring);
   void keep_float8_scale(NodeId from, NodeId to);
   NodeId joined_parts(NodeId x, std::int64_t ranks, std::size_t from, std::size_t to);
   NodeId together_node(NodeId x, std::int64_t ranks);

@@ -46,6 +46,61 @@ Tensor Tracer::layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon) 
   });
 }
 
+/// decompositions.py: _fused_rms_norm, _fused_rms_norm_backward.
+Tensor Tracer::fused_rms_norm(Tensor x, Tensor weight, double epsilon) {
+  const DType type = dtype(x);
+  const Shape wide = shape(x), column = with_last(wide, 1);
+  const NodeId in = widened_twice(x.node), square = like(Target::pow, {in}, in, 2);
+  const NodeId mean = emit(Target::mean, {square}, column, DType::f32);
+  const NodeId inverse = like(Target::rsqrt, {like(Target::add, {mean}, mean, epsilon)}, mean);
+  const NodeId x_hat = binary(Target::mul, in, inverse);
+  const NodeId y = convert_node(binary(Target::mul, x_hat, weight.node), type);
+  return made(y, x.requires_grad || weight.requires_grad, [=, this](NodeId g) {
+    const NodeId wide_g = convert_node(g, DType::f32);
+    const NodeId of_hat = binary(Target::mul, wide_g, convert_node(weight.node, DType::f32));
+    const NodeId both = binary(Target::mul, x_hat, of_hat);
+    const NodeId sum = emit(Target::sum, {both}, column, DType::f32);
+    const NodeId share = like(Target::div, {x_hat}, x_hat, static_cast<double>(wide.back()));
+    const NodeId rest = binary(Target::sub, of_hat, binary(Target::mul, share, sum));
+    const NodeId of_x = binary(Target::mul, rest, inverse);
+    const NodeId of_weight = emit(Target::sum, {binary(Target::mul, wide_g, x_hat)},
+                                  node(weight.node).shape, DType::f32);
+    give(x, convert_node(of_x, type));
+    give(weight, of_weight);
+  });
+}
+
+namespace {
+
+Shape in_pairs(const Shape& s) { return {s[0], s[1], s[2], s[3] / 2, 2}; }
+
+}  // namespace
+
+/// torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+Tensor Tracer::as_complex(Tensor x) {
+  const Shape s = shape(x), pairs = in_pairs(s);
+  const NodeId y = emit(Target::as_complex, {view_node(x.node, pairs)}, pairs, DType::f32);
+  return made(y, x.requires_grad, [=, this](NodeId g) {
+    give(x, view_node(emit(Target::as_real, {g}, pairs, DType::f32), s));
+  });
+}
+
+/// torch.view_as_real(x * table).flatten(3). The gradient is multiplied by the table's conjugate,
+/// a flag on a view until then: a copy of it is made once for both.
+Tensor Tracer::complex_mul(Tensor x, Tensor table) {
+  const Shape pairs = shape(x), flat{pairs[0], pairs[1], pairs[2], 2 * pairs[3]};
+  const auto product = [=, this](NodeId a, NodeId b) {
+    return emit(Target::complex_mul, {a, b}, pairs, DType::f32);
+  };
+  const NodeId y = emit(Target::as_real, {product(x.node, table.node)}, pairs, DType::f32);
+  return made(view_node(y, flat), x.requires_grad, [=, this](NodeId g) {
+    const NodeId of_y = emit(Target::as_complex, {view_node(g, pairs)}, pairs, DType::f32);
+    const NodeId conj = like(Target::conj, {table.node}, table.node);
+    const NodeId conjugate = like(Target::conjugate, {conj}, table.node);
+    give(x, product(of_y, conjugate));
+  });
+}
+
 /// As mul, its second operand taken off.
 Tensor Tracer::sub(Tensor a, Tensor b) {
   return made(binary(Target::sub, a.node, b.node), a.requires_grad || b.requires_grad,

@@ -255,7 +255,8 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner)
   // (torch/_functorch/_aot_autograd/graph_compile.py, v2.11: collect_bw_donated_buffer_idxs).
   std::vector<bool> donated(given.size(), false);
   const auto whole = [&](NodeId n) {
-    while (row(joint.node(n).target).view || joint.node(n).target == Target::wait)
+    while (row(joint.node(n).target).view || joint.node(n).target == Target::wait ||
+           is_alias(joint.node(n).target))
       n = joint.node(n).inputs[0];
     return n;
   };

@@ -1,6 +1,7 @@
 // transformers v5.23, loss/loss_utils.py: ForCausalLMLoss; cut cross-entropy; Liger's chunked loss.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ac_advisor/model/adapter_method.hpp"
 #include "lowering.hpp"
@@ -86,6 +87,7 @@ ir::ValueId Lowering::model_logits() {
   const V weight = head_weight();
   V logits = linear(head_input(gathered(hidden_)), {weight, m_.lm_head_bias});
   if (tp_ > 1 && !config_.layout.loss_parallel) logits = whole_vocabulary(logits);
+  if (of_titan()) hold({hidden_});  // its model's, which has returned; transformers' has not
   phase_ = Phase::loss;
   logits = scaled_logits(logits);
   leaf_ = Module::loss;
@@ -94,22 +96,20 @@ ir::ValueId Lowering::model_logits() {
 
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
-  const bool of_titan = config_.run.transformer_impl == TransformerImpl::torchtitan;
   const V logits = model_logits();
-  if (of_titan) hold({hidden_});  // its model's, which has returned; transformers' has not
   const bool shards = tp_ > 1 && config_.layout.loss_parallel;
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
   // fixed_cross_entropy divides by num_items_in_batch, TorchTitan's loop by global_valid_tokens,
   // but for the losses of a pipeline
-  const bool summed = by_trainer() || of_titan;
+  const bool summed = by_trainer() || of_titan();
   V loss = shards ? vocab_parallel_loss(flat, labels)
                   : cross_entropy(flat, labels, summed ? ir::Reduction::sum : ir::Reduction::mean);
-  if (summed && !shards && !(of_titan && config_.layout.pp > 1))
+  if (summed && !shards && !(of_titan() && config_.layout.pp > 1))
     loss = unary(OpKind::div, loss, ir::Number{static_cast<double>(tokens)});
-  hold({wide, padded_labels_});    // ForCausalLMLoss' locals
-  if (!of_titan) hold({hidden_});  // the model's
+  hold({wide, padded_labels_});      // ForCausalLMLoss' locals
+  if (!of_titan()) hold({hidden_});  // the model's
   if (config_.layout.ulysses()) loss = weighted_loss(loss, labels);
   hold({logits});
   s_.loss = loss;
@@ -120,7 +120,7 @@ void Lowering::loss_ce() {
 // V): what AOTAutograd and Inductor (v2.11) make of it. Nothing of the logits' size is made but
 // their gradient: a row's maximum and log-sum-exp are saved, and each kernel widens as it reads.
 ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction how) {
-  constexpr std::int64_t most_unsplit = 8192;  // _inductor/choices.py: reduction_split_factor
+  using compile::most_unsplit;
   const std::int64_t tokens = shape(labels).numel();
   const V flat = p_.reshape(logits, {tokens, spec_.vocab});
   const V most = out({tokens, 1}, DType::f32, false), log_sum = out({tokens, 1}, DType::f32, false);
@@ -155,22 +155,88 @@ ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction h
   // Given: the inputs of the node, and the loss's gradient. Made: that of the logits.
   std::vector<V> saved{logits, labels, most, log_sum};
   if (counts) saved.push_back(made.back());
+  std::vector<std::int32_t> all(saved.size());
+  std::iota(all.begin(), all.end(), 0);
+  emit_compiled_loss(std::move(saved), std::move(all), loss);
+  return loss;
+}
+
+// The same under loss_parallel, of shards of the logits (torch/distributed/tensor/parallel/loss.py,
+// v2.11). Maximum, sum of exponentials and the targets' entries are reduced over ranks in place;
+// zeros of the shards' size with the targets' places, in fp32, are what the logits' gradient is
+// made of, and saved so.
+ir::ValueId Lowering::compiled_vocab_parallel_loss(V logits, V labels) {
+  using compile::most_unsplit;
+  const std::int64_t tokens = shape(labels).numel(), width = shape(logits).back();
+  const V flat = p_.reshape(logits, {tokens, width});
+  const auto generated = [&](std::initializer_list<V> in, std::initializer_list<V> made) {
+    emit(OpKind::generated, in, made, ir::Generated{});
+  };
+  const auto reduced = [&](V x, bool largest) {
+    emit(OpKind::tp_all_reduce, {x}, {}, ir::TpReduce{largest});
+    return x;
+  };
+  const auto of_rows = [&](std::initializer_list<V> in) {
+    const V column = out({tokens, 1}, DType::f32, false);
+    const std::int64_t splits = compile::inner_reduction_splits(width, tokens);
+    if (splits == 1) {
+      generated(in, {column});
+      return column;
+    }
+    const V parts = out({tokens, splits}, DType::f32, false);
+    generated(in, {parts});
+    generated({parts}, {column});
+    return column;
+  };
+  const V most = reduced(of_rows({flat}), true);
+  const V sums = reduced(of_rows({flat, most}), false);
+  const V places = out({tokens, width}, DType::f32, false);
+  generated({}, {places});
+  const V found = out({tokens, 1}, DType::f32, false), counts = out({tokens, 1}, DType::u8, false);
+  generated({labels, flat, most, sums}, {found, counts, places});
+  reduced(found, false);
+  const V loss = out({}, DType::f32, true), total = p_.on_storage_of(loss, {}, DType::f32, false);
+  V losses = found;
+  if (tokens > most_unsplit) {
+    const std::int64_t parts = (tokens + most_unsplit - 1) / most_unsplit;
+    losses = out(Shape{parts}, DType::f32, false);
+    generated({labels, found}, {losses});
+  }
+  generated({labels, losses}, {total});
+  const V gradients = out({tokens, width}, DType::f32, false);
+  generated({places, flat, most, sums}, {gradients});
+  emit_compiled_loss({logits, counts, gradients}, {1, 2}, loss);
+  return loss;
+}
+
+/// The node of a compiled loss: its backward is one kernel, which makes the gradient of the first
+/// of `inputs`, the logits, of those numbered `read` and of the loss's own.
+void Lowering::emit_compiled_loss(std::vector<V> inputs, std::vector<std::int32_t> read, V loss) {
+  const V logits = inputs.front();
   ir::CompiledGraph backward;
-  backward.given = static_cast<std::int32_t>(saved.size()) + 1;
+  backward.given = static_cast<std::int32_t>(inputs.size()) + 1;
   backward.made = {{shape(logits), dtype(logits), -1}};
-  backward.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {}, {backward.given}}};
-  for (std::int32_t i = 0; i < backward.given; ++i) backward.launches[0].inputs.push_back(i);
-  backward.results.assign(saved.size(), -1);
+  read.push_back(backward.given - 1);
+  backward.launches = {
+      {OpKind::generated, ir::Generated{}, Module::loss, std::move(read), {backward.given}}};
+  backward.results.assign(inputs.size(), -1);
   backward.results[0] = backward.given;
   p_.compiled.push_back(std::move(backward));
   const ir::CompiledUnit unit{static_cast<std::int32_t>(p_.compiled.size()) - 1};
-  p_.emit(OpKind::compiled_unit, phase_, at(leaf_), saved, std::span<const V>(&loss, 1), unit);
-  return loss;
+  p_.emit(OpKind::compiled_unit, phase_, at(leaf_), inputs, std::span<const V>(&loss, 1), unit);
 }
 
 void Lowering::loss_ce_compiled() {
   const V logits = model_logits();
-  s_.loss = compiled_cross_entropy(logits, labels_, ir::Reduction::mean);
+  V loss = tp_ > 1 && config_.layout.loss_parallel
+               ? compiled_vocab_parallel_loss(logits, labels_)
+               : compiled_cross_entropy(logits, labels_,
+                                        of_titan() ? ir::Reduction::sum : ir::Reduction::mean);
+  if (of_titan() && config_.layout.pp == 1) {
+    const auto tokens = static_cast<double>(shape(labels_).numel());
+    loss = unary(OpKind::div, loss, ir::Number{tokens});
+  }
+  s_.loss = loss;
   hold({logits});  // the loop's
   s_.outputs = {logits};
 }

@@ -96,23 +96,17 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
      }},
-    {"--loss ce-compiled --autocast", "autocast's casts inside a compiled loss are not planned yet",
-     "use --loss ce, or --autocast none",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.loss == LossKind::ce_compiled && c.precision.autocast;
-     }},
     {"--loss ce-compiled --lora or --quantize",
      "TorchTitan, whose loss it is, trains no such adapters", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.loss == LossKind::ce_compiled &&
               (c.adapters.used() || c.adapters.quantize != Quantization::none);
      }},
-    {"--loss ce-compiled, --shard other than none, fsdp2 and hsdp:R",
-     "what DDP's hooks make of a compiled loss, and DeepSpeed's, is not planned yet",
-     "use --loss ce",
+    {"--loss ce-compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
+     "a compiled loss of DeepSpeed's engine is not planned yet", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.loss == LossKind::ce_compiled && c.layout.shard != Sharding::none &&
-              !c.layout.gathers();
+              c.layout.shard != Sharding::ddp && !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss ce-compiled --shard " + shard_option(c);

@@ -425,12 +425,17 @@ class Lowering : private Emission {
   // loss.cpp
   void loss_ce();
   void loss_ce_compiled();
+  [[nodiscard]] bool of_titan() const {
+    return config_.run.transformer_impl == TransformerImpl::torchtitan;
+  }
   V model_logits();
   V head_input(V hidden);
   V head_weight();
   V scaled_logits(V logits);
   V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
   V compiled_cross_entropy(V logits, V labels, ir::Reduction how);
+  V compiled_vocab_parallel_loss(V logits, V labels);
+  void emit_compiled_loss(std::vector<V> inputs, std::vector<std::int32_t> read, V loss);
   void loss_lc_ce();
   void loss_chunked();
   void loss_tiled();

@@ -161,10 +161,12 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_schedule(c) + " --shard " + shard_option(c);
      }},
-    {"--pp, a loss other than ce or ce-no-upcast",
+    {"--pp, a loss other than ce, ce-no-upcast or ce-compiled",
      "the schedule's loss is given the last stage's logits", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
-       return piped(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
+       const LossKind loss = c.memory.loss;
+       return piped(c) && loss != LossKind::ce && loss != LossKind::ce_no_upcast &&
+              loss != LossKind::ce_compiled;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return pp_option(c) + " --loss " + loss_option(c);

@@ -177,10 +177,11 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && c.run.attention == Attention::eager;
      }},
-    {"--tp, a loss other than ce", "only cross-entropy of whole logits knows of a split vocabulary",
-     "use --loss ce",
+    {"--tp, a loss other than ce or ce-compiled",
+     "only cross-entropy of whole logits knows of a split vocabulary", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.memory.loss != LossKind::ce;
+       return parallel(c) && c.memory.loss != LossKind::ce &&
+              c.memory.loss != LossKind::ce_compiled;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --loss " + loss_option(c);

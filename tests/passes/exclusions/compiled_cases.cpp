@@ -219,13 +219,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard ddp --ac none"},
-    {"--kernels compiled --cp N",
+    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::fsdp2);
        c.layout.cp = 2;
        c.memory.kernels = Kernels::compiled;
      },
-     "compiled blocks around"},
+     "blocks around a ring"},
     {"--kernels compiled --ep N",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();

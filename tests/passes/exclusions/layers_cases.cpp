@@ -36,12 +36,19 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "--transformer-impl torchtitan --kernels fused"},
-    {"--transformer-impl torchtitan or torchtune, --kernels compiled",
+    {"--transformer-impl torchtune, --kernels compiled",
      [](model::ModelSpec& m, StepConfig& c) {
        by_tune(m, c);
        c.memory.kernels = Kernels::compiled;
      },
      "--transformer-impl torchtune --kernels compiled"},
+    {"--transformer-impl torchtitan --kernels compiled --fp8 rowwise",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_titan(m, c);
+       c.memory.kernels = Kernels::compiled;
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "--transformer-impl torchtitan --kernels compiled --fp8 rowwise"},
     {"--transformer-impl torchtitan or torchtune, --attn eager, math or efficient",
      [](model::ModelSpec& m, StepConfig& c) {
        by_titan(m, c);

@@ -117,26 +117,19 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "use --loss ce"},
-    {"--loss ce-compiled --autocast",
-     [](auto&, StepConfig& c) {
-       c.memory.loss = LossKind::ce_compiled;
-       c.precision.param_dtype = DType::f32;
-       c.precision.autocast = true;
-     },
-     "inside a compiled loss"},
     {"--loss ce-compiled --lora or --quantize",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::ce_compiled;
        c.adapters.rank = 8;
      },
      "no such adapters"},
-    {"--loss ce-compiled, --shard other than none, fsdp2 and hsdp:R",
+    {"--loss ce-compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::ce_compiled;
        c.layout.world = 8;
-       c.layout.shard = Sharding::ddp;
+       c.layout.shard = Sharding::zero2;
      },
-     "--loss ce-compiled --shard ddp"},
+     "--loss ce-compiled --shard zero2"},
     {"--loss ce-compiled --cuda-graph",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::ce_compiled;

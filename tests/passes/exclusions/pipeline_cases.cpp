@@ -135,7 +135,7 @@ const Case cases[] = {
        c.runtime.framework = "torchtitan";
      },
      "--pp 2 --pp-schedule zb1: TorchTitan 0.2.2"},
-    {"--pp, a loss other than ce or ce-no-upcast",
+    {"--pp, a loss other than ce, ce-no-upcast or ce-compiled",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.memory.loss = LossKind::lc_ce;

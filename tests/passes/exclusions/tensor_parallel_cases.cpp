@@ -66,7 +66,7 @@ const Case cases[] = {
        c.run.attention = Attention::eager;
      },
      "use --attn auto, flash or cudnn"},
-    {"--tp, a loss other than ce",
+    {"--tp, a loss other than ce or ce-compiled",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        c.memory.loss = LossKind::lc_ce;
