@@ -60,7 +60,7 @@ def unpaired():
 
 
 def drawn_unpaired(count=14):
-    """Drawn, measured before any was planned for."""
+    """Drawn before any was planned for."""
     draw = random.Random(53)
     for _ in range(count):
         name, shard = draw.choice(MODELS), draw.choice(["zero3", "fsdp2"])
@@ -82,7 +82,7 @@ def leave_one_out():
 
 
 def drawn_with_reference(count=8):
-    """Completions that a second model scores under FSDP2; drawn, measured before any was planned for."""
+    """Completions that a second model scores under FSDP2; drawn before any was planned for."""
     draw = random.Random(54)
     for _ in range(count):
         name, task = draw.choice(MODELS), draw.choice(["grpo", "rloo"])

@@ -151,7 +151,7 @@ def leave_one_out():
 
 
 def drawn_leave_one_out(count=30):
-    """Drawn, measured before any was planned for."""
+    """Drawn, measured before a plan of any was seen."""
     draw = random.Random(50)
     for _ in range(count):
         name = draw.choice(DRAWN_FROM)
