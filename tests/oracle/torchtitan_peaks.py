@@ -67,7 +67,7 @@ def dims_of(entry):
     if entry["shard"] == "ddp":
         replicas, shards = ranks, 1
     elif entry["shard"].startswith("hsdp:"):
-        shards = int(entry["shard"].removeprefix("hsdp:"))
+        shards = int(entry["shard"].removeprefix("hsdp:")) // entry["cp"]  # TorchTitan shards over a ring's ranks, too
         replicas = ranks // shards
     return ParallelDims(dp_replicate=replicas, dp_shard=shards, cp=entry["cp"], tp=entry["tp"], pp=entry["pp"], ep=1,
                         etp=1, world_size=entry["world"])
