@@ -221,7 +221,12 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   // whatever was loaded; --autocast none is bf16=False.
   const bool masters = c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::accelerate &&
                        !c.adapters.used() && !hand.has("--autocast");
-  if (masters && c.precision.param_dtype == DType::bf16) c.precision.param_dtype = DType::f32;
+  if (masters && c.precision.param_dtype == DType::bf16) {
+    c.precision.param_dtype = DType::f32;
+    c.task.reference_dtype = DType::bf16;
+  }
+  // model/adapter.py, init_adapter: what is trained alone is cast, a checkpoint is in bf16
+  if (c.llamafactory() && !c.adapters.used()) c.task.reference_dtype = DType::bf16;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.autocast)  // "fp16" has said it already
       c.precision.compute_dtype =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -160,6 +161,8 @@ enum class Scorer : std::uint8_t { none, policy, reference };
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
+  /// No option: of a second model, where it is not that of the trained one's parameters.
+  std::optional<DType> reference_dtype;
   std::int64_t prompt = 0;      ///< tokens of each row that are the prompt's, which no loss scores
   std::int64_t completion = 0;  ///< tokens of each row that were written: its others; 0: not said
   std::int64_t group = 0;       ///< completions of a prompt; 0: not said
@@ -444,6 +447,10 @@ struct StepConfig {
   /// litgpt's step: its layers, adapters and loss, in Lightning Fabric's precision.
   [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
   /// verl's worker: documents of a row found in their positions, whole logits, its own loss.
+  /// Of a second model's parameters, as they are stored.
+  [[nodiscard]] DType reference_dtype() const {
+    return task.reference_dtype.value_or(precision.param_dtype);
+  }
   [[nodiscard]] bool verl() const { return runtime.framework == "verl"; }
   [[nodiscard]] bool llamafactory() const { return runtime.framework == "llamafactory"; }
   /// A reward model keeps the LM head, and scores tokens by a head beside it.

@@ -69,7 +69,7 @@ ir::ValueId Lowering::wide_logits() {
 }
 
 /// Metrics: a mean that goes to the host.
-void Lowering::logged_mean(V x) { emit(OpKind::mean, {x}, {out({}, DType::f32, false)}); }
+void Lowering::mean_to_host(V x) { emit(OpKind::mean, {x}, {out({}, DType::f32, false)}); }
 
 /// KTOTrainer.forward and concatenated_forward under torch.no_grad, by the reference or the policy.
 Lowering::Answers Lowering::answers_of(ir::Owner owner) {
@@ -141,8 +141,8 @@ void Lowering::loss_of_pairs() {
   } else {
     losses = loss_without_reference(chosen, rejected);
   }
-  for (int figure = 0; figure < 6; ++figure) logged_mean(losses);
-  for (int side = 0; side < 2; ++side) logged_mean(logits);
+  for (int figure = 0; figure < 6; ++figure) mean_to_host(losses);
+  for (int side = 0; side < 2; ++side) mean_to_host(logits);
   s_.loss = mean_loss(losses);
   hold({logits, said, losses});
   s_.outputs = {logits};
@@ -190,8 +190,8 @@ void Lowering::loss_of_answers() {
       binary(OpKind::add, binary(OpKind::add, said, reference, minus), divergence, minus);
   const V chance = unary(OpKind::sigmoid, unary(OpKind::mul_scalar, beyond, ir::Number{beta}));
   const V losses = unary(OpKind::add_scalar, unary(OpKind::neg, chance));
-  for (const V side : sides) logged_mean(side);
-  for (int figure = 0; figure < 4; ++figure) logged_mean(losses);
+  for (const V side : sides) mean_to_host(side);
+  for (int figure = 0; figure < 4; ++figure) mean_to_host(losses);
   s_.loss = mean_loss(unary(OpKind::mul_scalar, losses, ir::Number{1.0}));
   hold({sides[0], sides[1], said, others.total, divergence, losses});
   s_.outputs = {logits};

@@ -504,7 +504,7 @@ class Lowering : private Emission {
   void drop_copies();
   RowSums row_sums(V logits);
   V wide_logits();
-  void logged_mean(V x);
+  void mean_to_host(V x);
   Answers answers_of(ir::Owner owner);
   V sigmoid_loss(V chosen, V rejected, const std::array<V, 2>& reference);
   V loss_without_reference(V chosen, V rejected);

@@ -22,7 +22,7 @@ StepConfig of_reference(StepConfig config) {
   config = forward_alone(std::move(config));
   if (config.task.reference != Reference::model) return config;
   config.adapters = {};  // a model of its own is the base as it was loaded
-  if (config.llamafactory()) config.precision.param_dtype = DType::bf16;
+  config.precision.param_dtype = config.reference_dtype();
   return config;
 }
 

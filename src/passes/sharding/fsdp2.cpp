@@ -412,10 +412,12 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
       continue;
     }
     const ir::Shape shape = step.program.value(parameter.value).shape;
-    parameter.stored =
-        step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
-                          parameter.trained ? trained_dtype(config) : config.precision.param_dtype,
-                          ir::Role::parameter, parameter.module);
+    const bool of_reference = parameter.module.owner == ir::Owner::reference;
+    const DType dtype = parameter.trained ? trained_dtype(config)
+                        : of_reference    ? config.reference_dtype()
+                                          : config.precision.param_dtype;
+    parameter.stored = step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
+                                         dtype, ir::Role::parameter, parameter.module);
     // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.
     if (config.memory.offload != Offload::parameters) step.resident.push_back(parameter.stored);
     if (!parameter.trained) continue;

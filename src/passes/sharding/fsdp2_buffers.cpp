@@ -225,9 +225,10 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
     scaled.push_back(scaled_shard(i, module));
     bytes -= p_.bytes(scaled.back());
   }
+  const DType stored =
+      module.owner == ir::Owner::reference ? c_.reference_dtype() : c_.precision.param_dtype;
   if (!inputs.empty() && !offloads() &&
-      c_.precision.param_dtype !=
-          c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
+      stored != c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
     const ValueId flat[] = {buffer(bytes / size_of(c_.precision.compute_dtype),
                                    c_.precision.compute_dtype, Role::communication, module)};
     emit(OpKind::foreach, module, inputs, flat);
