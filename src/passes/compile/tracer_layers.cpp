@@ -63,8 +63,9 @@ Tensor Tracer::fused_rms_norm(Tensor x, Tensor weight, double epsilon) {
     const NodeId share = like(Target::div, {x_hat}, x_hat, static_cast<double>(wide.back()));
     const NodeId rest = binary(Target::sub, of_hat, binary(Target::mul, share, sum));
     const NodeId of_x = binary(Target::mul, rest, inverse);
-    const NodeId of_weight = emit(Target::sum, {binary(Target::mul, wide_g, x_hat)},
-                                  node(weight.node).shape, DType::f32);
+    const NodeId each = binary(Target::mul, wide_g, x_hat);
+    const Shape row = node(weight.node).shape;  // a new node may move the others
+    const NodeId of_weight = emit(Target::sum, {each}, row, DType::f32);
     give(x, convert_node(of_x, type));
     give(weight, of_weight);
   });
