@@ -43,10 +43,12 @@ def drawn(count=40):
             words += [] if adapted else draw.choice([[], ["--ref model"]])
         elif task not in ("reward", "sft") and draw.random() < 0.4:
             words += ["--prompt", str(seq // draw.choice([2, 3]))]
-        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
-            if draw.random() < chance:
-                words += [word]
-        yield name, " ".join(words)
+        yield name, " ".join(words + loop(draw))
+
+
+def loop(draw):
+    each = ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2"))
+    return [word for chance, word in each if draw.random() < chance]
 
 
 def unpaired():
@@ -69,10 +71,7 @@ def drawn_unpaired(count=14):
                  "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
         if draw.random() < 0.4:
             words += ["--lora", draw.choice(["8", "16", "64"]), ALL]
-        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
-            if draw.random() < chance:
-                words += [word]
-        yield name, " ".join(words)
+        yield name, " ".join(words + loop(draw))
 
 
 def leave_one_out():
@@ -89,10 +88,7 @@ def drawn_with_reference(count=8):
         world, seq = draw.choice([2, 4, 8]), draw.choice(LENGTHS)
         words = [f"--world {world}", TRL, "--task", task, "--ref model --shard fsdp2 --rollout served --batch", draw.choice("246"),
                  "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 4, 8]))]
-        for chance, word in ((0.3, "--ac none"), (0.3, "--param-dtype bf16"), (0.25, "--grad-accum 2")):
-            if draw.random() < chance:
-                words += [word]
-        yield name, " ".join(words)
+        yield name, " ".join(words + loop(draw))
 
 
 CASES = [*named(), *drawn(), *unpaired(), *drawn_unpaired(), *leave_one_out(), *drawn_with_reference()]

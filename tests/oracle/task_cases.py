@@ -91,6 +91,13 @@ def loop(draw, optimizers):
     return words
 
 
+def rows(draw, task, batches):
+    """A model; rows of a prompt and an answer."""
+    name, seq = draw.choice(DRAWN_FROM), draw.choice(LENGTHS)
+    return name, [TRL, "--task", task, "--batch", draw.choice(batches), "--seq", str(seq),
+                  "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+
+
 def drawn(count=30):
     """Drawn, measured before any was planned for."""
     draw = random.Random(47)
@@ -127,9 +134,7 @@ def drawn_online(count=30):
     """Drawn, measured before any was planned for."""
     draw = random.Random(48)
     for _ in range(count):
-        name = draw.choice(DRAWN_FROM)
-        seq = draw.choice(LENGTHS)
-        words = [TRL, "--task grpo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        name, words = rows(draw, "grpo", "2468")
         if draw.random() < 0.45:
             words += adapters(draw)
             words += draw.choice([[], ["--ref adapter"]])
@@ -154,9 +159,7 @@ def drawn_leave_one_out(count=30):
     """Drawn, measured before a plan of any was seen."""
     draw = random.Random(50)
     for _ in range(count):
-        name = draw.choice(DRAWN_FROM)
-        seq = draw.choice(LENGTHS)
-        words = [TRL, "--task rloo --batch", draw.choice("2468"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        name, words = rows(draw, "rloo", "2468")
         if draw.random() < 0.45:
             words += adapters(draw)
         words += draw.choice([[], [], ["--ref none"]])
@@ -186,9 +189,7 @@ def drawn_unpaired(count=20):
     """Drawn, measured before any was planned for."""
     draw = random.Random(49)
     for _ in range(count):
-        name = draw.choice(DRAWN_FROM)
-        seq = draw.choice(LENGTHS)
-        words = [TRL, "--task kto --batch", draw.choice("2346"), "--seq", str(seq), "--prompt", str(seq // draw.choice([2, 3, 4, 8]))]
+        name, words = rows(draw, "kto", "2346")
         if draw.random() < 0.45:
             words += adapters(draw)
         words += draw.choice([[], [], ["--ref precomputed"]])

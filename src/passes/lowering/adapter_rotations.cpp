@@ -76,9 +76,7 @@ ir::ValueId Lowering::road(V x, const Linear& l) {
   const std::int64_t groups = shape(wide).numel() / (2 * half);
   const V grouped = p_.reshape(wide, {groups, 2, half});
   const auto side = [&](std::int32_t which) {
-    const V y = p_.on_storage_of(grouped, {groups, half}, DType::f32, false);
-    emit(OpKind::slice, {grouped}, {y}, ir::Slice{which, 1});
-    return y;
+    return sliced(grouped, {groups, half}, ir::Slice{which, 1});
   };
   const V left = side(0), right = side(1);
   const V negated = unary(OpKind::neg, right);

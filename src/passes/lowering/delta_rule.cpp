@@ -64,10 +64,7 @@ ir::ValueId Lowering::in_chunks(V x) {
 /// x[:, :, index]: a view without that dimension.
 ir::ValueId Lowering::chunk_of(V x, std::int64_t index) {
   const Shape s = shape(x);
-  const V y = p_.on_storage_of(x, {s[0], s[1], s[3], s[4]}, dtype(x), false);
-  p_.value(y).permuted = p_.value(x).permuted;
-  emit(OpKind::slice, {x}, {y}, ir::Slice{static_cast<std::int32_t>(index), 2});
-  return y;
+  return sliced(x, {s[0], s[1], s[3], s[4]}, ir::Slice{static_cast<std::int32_t>(index), 2});
 }
 
 /// torch.matmul of matrices in as many dimensions as `size` has, which it folds by views.
@@ -214,11 +211,8 @@ ir::ValueId Lowering::delta_rule(const DeltaInputs& in) {
     flat = out(joined, DType::f32, true);
     emit(OpKind::clone, {core}, {flat});
   }
-  V cut = flat;
-  if (padded_tokens != tokens) {
-    cut = p_.on_storage_of(flat, {s[0], s[1], tokens, s[4]}, DType::f32, false);
-    emit(OpKind::slice, {flat}, {cut}, ir::Slice{0, 2});
-  }
+  const V cut =
+      padded_tokens == tokens ? flat : sliced(flat, {s[0], s[1], tokens, s[4]}, ir::Slice{0, 2});
   const V y = out({s[0], tokens, s[1], s[4]}, dtype(in.rate), true);
   emit(OpKind::cast, {p_.reshape(cut, shape(y), true)}, {y});
   hold_all(frame);

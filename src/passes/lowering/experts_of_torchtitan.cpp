@@ -122,8 +122,7 @@ ir::ValueId Lowering::padded_experts(const Block& b, V rows_of, V counts) {
   const V in_order = p_.on_storage_of(empty, {rows + 1, h}, type, true);
   p_.value(in_order).requires_grad = true;
   emit(OpKind::index_put, {empty, places, made}, {in_order});
-  const V y = p_.on_storage_of(in_order, size, type, false);
-  emit(OpKind::slice, {in_order}, {y}, ir::Slice{0, 0});
+  const V y = sliced(in_order, size, ir::Slice{0, 0});
   hold({made, places, sizes});
   return y;
 }

@@ -41,11 +41,8 @@ std::int64_t Lowering::generation_bytes() const {
 /// per_token_logps[:, -logits_to_keep:], then the only chunk of a cat: (B, completion).
 ir::ValueId Lowering::last_tokens(V of_all) {
   const std::int64_t tokens = config_.run.seq - config_.task.prompt;
-  const V last = p_.on_storage_of(of_all, {config_.run.batch, tokens}, dtype(of_all), false);
-  p_.value(last).requires_grad = grad(of_all);
-  emit(OpKind::slice, {of_all}, {last},
-       ir::Slice{static_cast<std::int32_t>(config_.run.seq - 1 - tokens), 1});
-  return unary(OpKind::clone, last);
+  const auto start = static_cast<std::int32_t>(config_.run.seq - 1 - tokens);
+  return unary(OpKind::clone, sliced(of_all, {config_.run.batch, tokens}, ir::Slice{start, 1}));
 }
 
 /// The mean of what the mask keeps: its sum and how many that are, stacked to be reduced over

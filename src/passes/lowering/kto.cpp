@@ -42,9 +42,7 @@ void Lowering::loss_kto() {
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V apart = binary(OpKind::add, mismatched_, mismatched, minus);
-  const V mean = out({}, dtype(apart), false);
-  emit(OpKind::mean, {apart}, {mean});
-  const V divergence = unary(OpKind::clamp, mean, ir::Clamp{0.0, 1e30});
+  const V divergence = unary(OpKind::clamp, mean_loss(apart), ir::Clamp{0.0, 1e30});
   // the good answers' and the bad ones', which are fewer rows each
   std::vector<V> sides;
   for (int side = 0; side < 2; ++side) {

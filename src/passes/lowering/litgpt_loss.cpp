@@ -35,8 +35,7 @@ std::vector<ir::ValueId> Lowering::litgpt_logits() {
 /// logits[..., :-1, :].reshape(-1, V): a copy where there are several sequences.
 ir::ValueId Lowering::without_last(V logits) {
   const Shape s = shape(logits);
-  const V most = p_.on_storage_of(logits, {s[0], s[1] - 1, s[2]}, dtype(logits), false);
-  emit(OpKind::slice, {logits}, {most}, ir::Slice{0, 1});
+  const V most = sliced(logits, {s[0], s[1] - 1, s[2]}, ir::Slice{0, 1});
   const V rows = s[0] > 1 ? unary(OpKind::clone, most) : most;
   return p_.reshape(rows, {s[0] * (s[1] - 1), s[2]});
 }

@@ -46,9 +46,7 @@ Lowering::RowSums Lowering::row_sums(V logits) {
   make_int(OpKind::fill, {}, DType::i64, {}, ir::Number{0.0});
   const V counted = p_.on_storage_of(targets, each, DType::i64, true);
   emit(OpKind::masked_fill, {targets, elsewhere}, {counted});
-  const V seen = p_.on_storage_of(logits, {rows, tokens, spec_.vocab}, dtype(logits), false);
-  p_.value(seen).requires_grad = grad(logits);
-  emit(OpKind::slice, {logits}, {seen}, ir::Slice{0, 1});
+  const V seen = sliced(logits, {rows, tokens, spec_.vocab}, ir::Slice{0, 1});
   const V log_probs = unary(OpKind::log_softmax, unary(OpKind::clone, seen));
   const V found = out(each, dtype(log_probs), grad(log_probs));
   emit(OpKind::gather, {log_probs, counted}, {found});
@@ -109,17 +107,8 @@ ir::ValueId Lowering::sigmoid_loss(V chosen, V rejected, const std::array<V, 2>&
 
 /// odds_ratio_loss and simpo_loss, of averages.
 ir::ValueId Lowering::loss_without_reference(V chosen, V rejected) {
-  V odds = binary(OpKind::add, chosen, rejected, minus);
-  if (config_.task.kind == Task::simpo) {
-    odds = unary(OpKind::mul_scalar, unary(OpKind::add_scalar, odds), ir::Number{beta});
-    return unary(OpKind::neg, unary(OpKind::log_sigmoid, odds));
-  }
-  const auto against = [&](V x) {
-    return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x)));
-  };
-  const V of_chosen = against(chosen), of_rejected = against(rejected);
-  odds = binary(OpKind::add, odds, binary(OpKind::add, of_chosen, of_rejected, minus), minus);
-  const V ratio = unary(OpKind::neg, unary(OpKind::log_sigmoid, odds));
+  const V ratio = unary(OpKind::neg, unary(OpKind::log_sigmoid, log_odds(chosen, rejected)));
+  if (config_.task.kind == Task::simpo) return ratio;
   return binary(OpKind::add, unary(OpKind::neg, chosen), ratio, ir::Add{beta});
 }
 
@@ -184,8 +173,8 @@ void Lowering::loss_of_answers() {
   const auto [reference, mismatched] = reference_answers();
   phase_ = Phase::loss;
   leaf_ = Module::loss;
-  const V divergence =
-      unary(OpKind::clamp, mean_apart(others.total, mismatched), ir::Clamp{0.0, 1e30});
+  const V apart = binary(OpKind::add, others.total, mismatched, minus);
+  const V divergence = unary(OpKind::clamp, mean_loss(apart), ir::Clamp{0.0, 1e30});
   const V beyond =
       binary(OpKind::add, binary(OpKind::add, said, reference, minus), divergence, minus);
   const V chance = unary(OpKind::sigmoid, unary(OpKind::mul_scalar, beyond, ir::Number{beta}));
@@ -197,20 +186,12 @@ void Lowering::loss_of_answers() {
   s_.outputs = {logits};
 }
 
-ir::ValueId Lowering::mean_apart(V policy, V reference) {
-  const V apart = binary(OpKind::add, policy, reference, minus);
-  const V mean = out({}, dtype(apart), false);
-  emit(OpKind::mean, {apart}, {mean});
-  return mean;
-}
-
 /// ForCausalLMLoss without num_items_in_batch; its log-softmax.
 ir::ValueId Lowering::unread_loss(V logits) {
   const V wide = cast(logits, DType::f32), labels = shifted_labels(true);
-  const V log_probs = unary(OpKind::log_softmax,
-                            p_.reshape(wide, {config_.run.batch * config_.run.seq, spec_.vocab}));
-  const V loss = out({}, DType::f32, true), weight = out({}, DType::f32, false);
-  emit(OpKind::nll_loss, {log_probs, labels}, {loss, weight}, ir::NllLoss{ir::Reduction::mean});
+  const V flat = p_.reshape(wide, {config_.run.batch * config_.run.seq, spec_.vocab});
+  const V loss = cross_entropy(flat, labels);
+  const V log_probs = p_.input(p_.op(last_op()), 0);
   hold({wide, padded_labels_, loss});
   return log_probs;
 }

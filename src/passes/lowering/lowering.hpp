@@ -507,13 +507,12 @@ class Lowering : private Emission {
   void mean_to_host(V x);
   Answers answers_of(ir::Owner owner);
   V sigmoid_loss(V chosen, V rejected, const std::array<V, 2>& reference);
-  V loss_without_reference(V chosen, V rejected);
   void loss_of_pairs();
   std::array<V, 2> logits_by_answer(V logits);
   std::array<V, 2> reference_answers();
-  V mean_apart(V policy, V reference);
   void loss_of_answers();
   V unread_loss(V logits);
+  V loss_without_reference(V chosen, V rejected);
   void loss_of_values();
   void loss_llamafactory();
 
@@ -544,6 +543,7 @@ class Lowering : private Emission {
   // whole_log_probs.cpp
   V selected_log_probs(V logits, V targets);
   V chosen_loss(V logits, V labels);
+  V log_odds(V chosen, V rejected);
   void loss_of_logits();
   void end_chunks(V total, V flat, V grad_hidden, V grad_weight);
   V soft_cap(V logits, double cap);
@@ -556,6 +556,8 @@ class Lowering : private Emission {
   V cast(V x, DType dtype);
   V autocast(V x);
   void end_autocast();
+  /// A view of what `how` selects.
+  V sliced(V x, const ir::Shape& size, ir::Slice how);
   V slice_last(V x, std::int64_t size, std::int32_t start);
   [[nodiscard]] ir::OpId last_op() const { return static_cast<ir::OpId>(p_.ops.size()) - 1; }
 

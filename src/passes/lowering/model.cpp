@@ -67,12 +67,16 @@ void Lowering::end_autocast() {
   cast_cache_.clear();
 }
 
+ir::ValueId Lowering::sliced(V x, const Shape& size, ir::Slice how) {
+  const V y = p_.on_storage_of(x, size, dtype(x), false);
+  emit(OpKind::slice, {x}, {y}, how);
+  return y;
+}
+
 ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   Shape s = shape(x);
   s.set(s.rank() - 1, size);
-  const V y = p_.on_storage_of(x, s, dtype(x), false);
-  emit(OpKind::slice, {x}, {y}, ir::Slice{start});
-  return y;
+  return sliced(x, s, ir::Slice{start});
 }
 
 ir::ValueId Lowering::block_dropout(V x) {

@@ -57,10 +57,7 @@ ir::ValueId Lowering::compiled_entropy(V logits) {
 ir::ValueId Lowering::of_completions(V values) {
   const std::int64_t rows = config_.run.packing, tokens = config_.task.completion;
   const V padded = out({rows, tokens}, dtype(values), grad(values));
-  const V seen = p_.on_storage_of(values, {rows, tokens}, dtype(values), false);
-  p_.value(seen).requires_grad = grad(values);
-  emit(OpKind::slice, {values}, {seen}, ir::Slice{});
-  emit(OpKind::clone, {seen}, {padded});
+  emit(OpKind::clone, {sliced(values, {rows, tokens}, ir::Slice{})}, {padded});
   return padded;
 }
 

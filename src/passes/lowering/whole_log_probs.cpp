@@ -29,14 +29,8 @@ ir::ValueId Lowering::selected_log_probs(V logits, V targets) {
 /// ORPO: the mean negative log-likelihood of the chosen rows, prompt and answer.
 ir::ValueId Lowering::chosen_loss(V logits, V labels) {
   const std::int64_t pairs = config_.run.batch / 2, s = config_.run.seq - 1, v = spec_.vocab;
-  const auto sliced = [&](V x, const Shape& size, std::int32_t dim) {
-    const V y = p_.on_storage_of(x, size, dtype(x), false);
-    p_.value(y).requires_grad = grad(x);
-    emit(OpKind::slice, {x}, {y}, ir::Slice{0, dim});
-    return y;
-  };
-  const V chosen = sliced(logits, {pairs, s + 1, v}, 0);
-  const V copy = unary(OpKind::clone, sliced(chosen, {pairs, s, v}, 1));
+  const V chosen = sliced(logits, {pairs, s + 1, v}, ir::Slice{0, 0});
+  const V copy = unary(OpKind::clone, sliced(chosen, {pairs, s, v}, ir::Slice{0, 1}));
   const V targets = make_int(OpKind::clone, {pairs, s}, DType::i64, {labels});
   const V log_probs = unary(OpKind::log_softmax, p_.reshape(copy, {pairs * s, v}));
   const V loss = out({}, dtype(log_probs), true), weight = out({}, dtype(log_probs), false);
@@ -45,9 +39,28 @@ ir::ValueId Lowering::chosen_loss(V logits, V labels) {
   return loss;
 }
 
+namespace {
+
+constexpr double beta = 0.1;
+
+}  // namespace
+
+/// Of averages, before their sigmoid: ORPO's odds, SimPO's margin.
+ir::ValueId Lowering::log_odds(V chosen, V rejected) {
+  constexpr ir::Add minus{-1.0};
+  const V margin = binary(OpKind::add, chosen, rejected, minus);
+  if (config_.task.kind == Task::simpo)
+    return unary(OpKind::mul_scalar, unary(OpKind::add_scalar, margin), ir::Number{beta});
+  // log1mexp(chosen) - log1mexp(rejected)
+  const auto against = [&](V x) {
+    return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x)));
+  };
+  const V of_chosen = against(chosen), of_rejected = against(rejected);
+  return binary(OpKind::add, margin, binary(OpKind::add, of_chosen, of_rejected, minus), minus);
+}
+
 /// Means of the answers' log-probabilities.
 void Lowering::loss_of_logits() {
-  constexpr double beta = 0.1;
   const bool orpo = config_.task.kind == Task::orpo;
   const std::int64_t rows = config_.run.batch, s = config_.run.seq - 1;
   const V made = model_logits();
@@ -58,9 +71,7 @@ void Lowering::loss_of_logits() {
   const V labels = make_int(OpKind::clone, {rows, s + 1}, DType::i64, {m_.labels});
   const V nll = orpo ? chosen_loss(logits, labels) : ir::no_id;
   const V targets = make_int(OpKind::clone, {rows, s}, DType::i64, {m_.labels});
-  const V seen = p_.on_storage_of(logits, {rows, s, spec_.vocab}, dtype(logits), false);
-  p_.value(seen).requires_grad = grad(logits);
-  emit(OpKind::slice, {logits}, {seen}, ir::Slice{0, 1});
+  const V seen = sliced(logits, {rows, s, spec_.vocab}, ir::Slice{0, 1});
   const V mask = make_int(OpKind::compare, {rows, s}, DType::u8, {targets},
                           ir::Compare{-100.0, ir::Comparison::not_equal});
   const V log_probs = selected_log_probs(seen, targets);
@@ -70,18 +81,7 @@ void Lowering::loss_of_logits() {
   const V count = make_int(OpKind::sum, {rows}, DType::i64, {mask});
   hold({mask, targets});
   const auto [chosen, rejected] = halves(binary(OpKind::div, total, count));
-  V margin = binary(OpKind::add, chosen, rejected, ir::Add{-1.0});
-  if (orpo) {
-    // log1mexp(chosen) - log1mexp(rejected)
-    const auto odds = [&](V x) {
-      return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x)));
-    };
-    const V of_chosen = odds(chosen), of_rejected = odds(rejected);
-    margin = binary(OpKind::add, margin, binary(OpKind::add, of_chosen, of_rejected, ir::Add{-1.0}),
-                    ir::Add{-1.0});
-  } else {
-    margin = unary(OpKind::mul_scalar, unary(OpKind::add_scalar, margin), ir::Number{beta});
-  }
+  const V margin = log_odds(chosen, rejected);
   V mean = mean_loss(unary(OpKind::neg, unary(OpKind::log_sigmoid, margin)));
   if (orpo) mean = binary(OpKind::add, nll, mean, ir::Add{beta});
   s_.loss = mean;
