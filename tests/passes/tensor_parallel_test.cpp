@@ -50,6 +50,22 @@ TEST_CASE("a block gathers twice and scatters twice, and backward does the other
   CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::optimizer) == 4 * 2 + 1);
 }
 
+TEST_CASE("a rank's one key head is repeated for its own queries, not for all ranks'") {
+  model::ModelSpec spec = small_model();  // two key heads
+  spec.head_dim = 260;                    // which no fused kernel takes: plain products
+  const StepConfig c = config_of(2, 2);
+  const auto step = passes::build_step(spec, c);
+  std::int64_t products = 0;
+  for (const ir::Op& op : step.program.ops) {
+    if (op.kind != ir::OpKind::bmm || op.phase != ir::Phase::forward) continue;
+    ++products;
+    CHECK(step.program.value(step.program.output(op, 0)).shape[1] == spec.heads / 2);
+    for (const ir::ValueId v : step.program.inputs(op))
+      CHECK(step.program.value(v).shape[1] == spec.heads / 2);
+  }
+  CHECK(products == 2 * spec.layers);  // of queries and keys, of weights and values
+}
+
 TEST_CASE("without loss parallelism the logits are gathered, and nothing is reduced in the loss") {
   StepConfig c = config_of(2, 2);
   c.layout.loss_parallel = false;

@@ -360,9 +360,9 @@ ir::ValueId Lowering::repeat_kv(V x) { return repeated(x, 1, heads() / shape(x)[
 ir::ValueId Lowering::repeated_heads(V x) {
   const Shape s = shape(x);
   if (s[1] != 1) return repeat_kv(x);
-  const V wide = p_.on_storage_of(x, {s[0], 1, spec_.heads, s[2], s[3]}, dtype(x), false);
+  const V wide = p_.on_storage_of(x, {s[0], 1, heads(), s[2], s[3]}, dtype(x), false);
   emit(OpKind::expand, {x}, {wide});
-  return p_.reshape(wide, {s[0], spec_.heads, s[2], s[3]});
+  return p_.reshape(wide, {s[0], heads(), s[2], s[3]});
 }
 
 /// GptOss' eager_attention_forward: a learned logit a head joins the scores, and their maximum is
