@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 
 from generate_peaks import sizes
 
@@ -168,7 +169,35 @@ def on_deepspeed():
         yield "llama", f"--world 2 --framework hf-trainer --shard {stage} --batch 1 --seq 2048 --ac full"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed(), *adapted_experts()]
+BALANCED = ["mixtral", "qwen3_moe", "olmoe", "qwen2_moe", "phimoe", "gpt_oss"]
+
+
+def balanced_experts(count=36):
+    """With the routers' auxiliary loss: SFTTrainer adds it to every class that has one, Trainer where the configuration asks
+    for it. Drawn, measured before any was planned."""
+    draw = random.Random(53)
+    for number in range(count):
+        trainer = "hf-trainer" if number % 3 == 2 else "trl"
+        name = draw.choice(BALANCED if trainer == "trl" else [f"{n}_balanced" for n in BALANCED])
+        words = [f"--framework {trainer} --batch {draw.choice('1234')} --seq {draw.choice([512, 768, 1000, 1536, 2048])}",
+                 "--param-dtype bf16"]
+        if draw.random() < 0.4:
+            words += ["--ac none" if trainer == "trl" else "--ac full"]
+        if draw.random() < 0.25:
+            words += ["--grad-accum 2"]
+        if draw.random() < 0.3:
+            words += [f"--lora {draw.choice([8, 16, 64])} --lora-targets q_proj,v_proj"]
+        if draw.random() < 0.2:
+            words += [f"--optimizer {draw.choice(['sgd', 'adafactor', 'adamw-foreach'])}"]
+        if name != "phimoe":  # TRL reads a num_experts that its configuration has not: an AttributeError
+            yield name, " ".join(words)
+
+
+def once(cases):
+    return list(dict.fromkeys(cases))
+
+
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed(), *adapted_experts(), *once(balanced_experts())]
 MODELS |= {
     "mixtral": of("mixtral", 1024, 3584, 4, 16, 4, 64, 32768, False, num_local_experts=8, num_experts_per_tok=2,
                   sliding_window=None),
@@ -176,4 +205,11 @@ MODELS |= {
                     moe_intermediate_size=512, norm_topk_prob=True),
     "glm4_moe": of("glm4_moe", 1024, 3072, 4, 16, 4, 64, 32768, False, n_routed_experts=16, num_experts_per_tok=4,
                    moe_intermediate_size=512, n_shared_experts=1, first_k_dense_replace=1),
+    "olmoe": of("olmoe", 1024, 1024, 4, 16, 16, 64, 50304, False, num_experts=16, num_experts_per_tok=4),
+    "qwen2_moe": of("qwen2_moe", 1024, 2816, 4, 16, 16, 64, 151936, False, num_experts=16, num_experts_per_tok=4,
+                    moe_intermediate_size=704, shared_expert_intermediate_size=2816),
+    "phimoe": of("phimoe", 1024, 1792, 4, 16, 4, 64, 32064, False, num_local_experts=16, num_experts_per_tok=2),
+    "gpt_oss": of("gpt_oss", 1024, 1024, 4, 16, 4, 64, 100352, False, num_local_experts=16, num_experts_per_tok=4,
+                  sliding_window=128),
 }
+MODELS |= {f"{name}_balanced": MODELS[name] | {"output_router_logits": True} for name in BALANCED}

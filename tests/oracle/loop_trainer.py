@@ -132,7 +132,8 @@ def sft_trainer(model, options, folder, **more):
 def build(config, options, dtype):
     config = transformers.AutoConfig.for_model(**config)
     flash = options.packing and options.attn == "flash"
-    config._attn_implementation = "flash_attention_2" if flash else "sdpa"
+    eager = config.model_type == "gpt_oss"  # has no other in transformers
+    config._attn_implementation = "flash_attention_2" if flash else "eager" if eager else "sdpa"
     quantized = options.quantize != "none"
     # DeepSpeed casts and places a model that is still on the host.
     with torch.device("meta" if quantized else "cpu" if options.shard.startswith("zero") else "cuda"):

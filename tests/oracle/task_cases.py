@@ -2,7 +2,7 @@
 
 import random
 
-from loop_cases import ALL, QLORA
+from loop_cases import ALL, BALANCED, QLORA, once
 
 TRL = "--framework trl"
 
@@ -196,5 +196,27 @@ def drawn_unpaired(count=20):
         yield name, " ".join(words + loop(draw, ["sgd", "adafactor", "adamw-foreach"]))
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts()]
-LEAVE_ONE_OUT = [*leave_one_out(), *drawn_leave_one_out()]
+def balanced_experts(count=36):
+    """With the routers' auxiliary loss. Drawn, measured before any was planned."""
+    draw = random.Random(54)
+    for _ in range(count):
+        task = draw.choice(["dpo", "dpo", "kto", "grpo", "rloo"])
+        words = [TRL, "--task", task, "--batch", draw.choice("24"), "--seq", str(draw.choice([512, 768, 1024, 2048])),
+                 "--param-dtype bf16"]
+        name = draw.choice(BALANCED)
+        if task in ("grpo", "rloo") or draw.random() < 0.5:
+            words += ["--prompt 256"]
+        if draw.random() < 0.35:
+            words += ["--ac none"]
+        if draw.random() < 0.25:
+            words += ["--grad-accum 2"]
+        if draw.random() < 0.3:
+            words += [f"--lora {draw.choice([8, 16, 64])} --lora-targets q_proj,v_proj"]
+        elif draw.random() < 0.3:
+            words += [{"dpo": "--ref precomputed", "kto": "--ref precomputed", "grpo": "--ref model", "rloo": "--ref none"}[task]]
+        if name != "phimoe":
+            yield name, " ".join(words)
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts(), *(case for case in once(balanced_experts()) if "--task rloo" not in case[1])]
+LEAVE_ONE_OUT = [*leave_one_out(), *drawn_leave_one_out(), *(case for case in once(balanced_experts()) if "--task rloo" in case[1])]

@@ -87,7 +87,8 @@ def online_trainer(model, config, options, folder, more):
 
 def build(config, options, dtype, quantized):
     config = transformers.AutoConfig.for_model(**config)
-    config._attn_implementation = "eager" if options.attn == "eager" else "sdpa"
+    eager = options.attn == "eager" or config.model_type == "gpt_oss"  # which has no other in transformers
+    config._attn_implementation = "eager" if eager else "sdpa"
     kind, more = transformers.AutoModelForCausalLM, {}
     if options.task == "reward":
         kind, config.num_labels = transformers.AutoModelForSequenceClassification, 1
