@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "sizes.hpp"
 
 namespace ac_advisor::model {
@@ -135,6 +136,10 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
       spec.sparse_block.clear();
       return;
     }
+  }
+  if (class_facts(family.name).balances_experts) {
+    moe.unbalanced = fields.maybe_number("router_aux_loss_coef", 0.0, 1e9) == 0.0;
+    moe.returns_logits = !family.every_expert && fields.flag("output_router_logits", false);
   }
   spec.moe = moe;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "ac_advisor/model/class_facts.hpp"
+
 namespace ac_advisor::model {
 namespace {
 
@@ -142,6 +144,18 @@ std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec, const StepConf
 bool caps_in_flash(const ModelSpec& spec, const StepConfig& config) {
   return spec.eager_attention_only && spec.attention_softcap.has_value() &&
          config.run.attention == Attention::flash && !layer_forms(spec, config).caps_hidden;
+}
+
+bool trl_balances_experts(const ModelSpec& spec, const StepConfig& config) {
+  const bool by_trl = config.task.supervised()
+                          ? config.runtime.framework == "trl"
+                          : config.task.compares() && !config.verl() && !config.llamafactory();
+  return by_trl && spec.moe && !spec.moe->unbalanced && class_facts(spec.family).balances_experts;
+}
+
+bool balances_experts(const ModelSpec& spec, const StepConfig& config) {
+  return trl_balances_experts(spec, config) ||
+         (config.task.supervised() && spec.moe && spec.moe->returns_logits);
 }
 
 }  // namespace ac_advisor::model

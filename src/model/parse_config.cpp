@@ -358,8 +358,9 @@ void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSp
   if (family.rotation == Rotation::pairs_apart)
     refuse("rope_interleave", !fields.flag("rope_interleave", true), "expected true");
   if (family.moe != ExpertRule::none) {
-    refuse("output_router_logits", fields.flag("output_router_logits", false),
-           "the router's auxiliary loss; expected false");
+    refuse("output_router_logits",
+           fields.flag("output_router_logits", false) && !(spec.moe && spec.moe->returns_logits),
+           "the router's logits among this model's outputs; expected false");
     const double noise = fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0);
     refuse("router_jitter_noise", noise > 0.0 && !family.sparse_mixer, "expected 0");
   }

@@ -8,8 +8,8 @@ namespace ac_advisor::passes {
 
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
-    expert_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions, litgpt_exclusions,
-    packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
+    expert_exclusions, balance_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions,
+    litgpt_exclusions, packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
     ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
@@ -38,6 +38,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     all.push_back(context_exclusions);
     all.push_back(ulysses_exclusions);
     all.push_back(expert_exclusions);
+    all.push_back(balance_exclusions);
     all.push_back(position_exclusions);
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);

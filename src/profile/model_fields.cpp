@@ -87,6 +87,8 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.tuned_temperature) fields.push_back({"tuned_temperature", m.tuned_temperature});
   if (m.attention_chunk > 0) fields.push_back({"attention_chunk", m.attention_chunk});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});
+  if (moe.unbalanced) fields.push_back({"moe.unbalanced", moe.unbalanced});
+  if (moe.returns_logits) fields.push_back({"moe.returns_logits", moe.returns_logits});
   if (moe.megatron && m.family == "megatron") {
     fields.push_back({"moe.megatron.sinkhorn", moe.megatron->sinkhorn});
     fields.push_back({"moe.megatron.aux_loss", moe.megatron->aux_loss});

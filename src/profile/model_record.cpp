@@ -153,6 +153,8 @@ Json model_json(const model::ModelSpec& spec) {
   if (spec.latent)
     visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
   if (spec.moe && spec.moe->input_jitter) out["moe"]["input_jitter"] = true;
+  if (spec.moe && spec.moe->unbalanced) out["moe"]["unbalanced"] = true;
+  if (spec.moe && spec.moe->returns_logits) out["moe"]["returns_logits"] = true;
   if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
   if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
@@ -223,6 +225,8 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         moe.at("top_groups").get_to(spec.moe->top_groups);
       }
       if (moe.contains("input_jitter")) moe["input_jitter"].get_to(spec.moe->input_jitter);
+      if (moe.contains("unbalanced")) moe["unbalanced"].get_to(spec.moe->unbalanced);
+      if (moe.contains("returns_logits")) moe["returns_logits"].get_to(spec.moe->returns_logits);
       if (moe.contains("megatron"))
         visit_megatron(spec.moe->megatron.emplace(), [&](const char* name, bool& member) {
           moe["megatron"].at(name).get_to(member);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/passes/step_program.hpp"
@@ -309,6 +310,57 @@ TEST_CASE("ORPO and SimPO save the whole logits in fp32 and make a gradient as l
     CHECK(p.value(p.input(node, 0)).dtype == DType::f32);
     CHECK(p.storage(p.storage_of(p.input(node, 0))).bytes == 4 * 2 * pairs * seq * 512);
   }
+}
+
+namespace {
+
+/// A mixture of `experts`, whose routers' logits are (pairs * seq, experts) in each block.
+model::ModelSpec mixture(std::int64_t experts) {
+  model::ModelSpec m = small_model();
+  m.family = "mixtral";
+  m.moe = model::MoeSpec{.experts = experts, .top_k = 2, .intermediate = 64};
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  return m;
+}
+
+std::int64_t softmaxes_in_loss(const passes::StepProgram& step) {
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(), [](const ir::Op& op) {
+    return op.kind == ir::OpKind::softmax && op.module.leaf == ir::Module::loss &&
+           op.phase < ir::Phase::backward;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("TRL adds the routers' auxiliary loss of each block, but of a coefficient of 0") {
+  model::ModelSpec m = mixture(8);
+  for (const Task task : {Task::sft, Task::dpo, Task::kto, Task::grpo, Task::rloo}) {
+    StepConfig c = of_task(
+        task, task == Task::dpo || task == Task::kto ? Reference::precomputed : Reference::none);
+    c.memory.loss = LossKind::tiled;
+    if (c.task.online()) c.task.prompt = 8;
+    INFO(std::string(to_option(task)));
+    // one a block, of the policy alone
+    const passes::StepProgram with = passes::build_step(m, c);
+    CHECK(softmaxes_in_loss(with) == m.layers);
+    m.moe->unbalanced = true;
+    CHECK(softmaxes_in_loss(passes::build_step(m, c)) == 0);
+    m.moe->unbalanced = false;
+  }
+  CHECK(softmaxes_in_loss(passes::build_step(m, of_task(Task::orpo))) == 0);
+}
+
+TEST_CASE("a configuration with output_router_logits: the model's output has each router's") {
+  model::ModelSpec m = mixture(8);
+  StepConfig c = small_config();
+  c.runtime.framework = "hf";
+  c.memory.loss = LossKind::ce;
+  const passes::StepProgram without = passes::build_step(m, c);
+  m.moe->returns_logits = true;
+  const passes::StepProgram with = passes::build_step(m, c);
+  CHECK(softmaxes_in_loss(without) == 0);
+  CHECK(softmaxes_in_loss(with) == m.layers);
+  CHECK(with.outputs.size() == without.outputs.size() + static_cast<std::size_t>(m.layers));
 }
 
 }  // namespace ac_advisor::test

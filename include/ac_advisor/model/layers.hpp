@@ -57,4 +57,10 @@ struct LayerForms {
 /// soft-capped scores, for which there is no scaled_dot_product_attention.
 [[nodiscard]] bool caps_in_flash(const ModelSpec& spec, const StepConfig& config);
 
+/// Whether a TRL trainer (v1.16: SFT, DPO, KTO, GRPO, RLOO) adds the routers' auxiliary loss: it
+/// does for each class whose configuration has a router_aux_loss_coef, unless that is 0.
+[[nodiscard]] bool trl_balances_experts(const ModelSpec& spec, const StepConfig& config);
+/// Whether the step's loss has that term, by the trainer's doing or the model's own.
+[[nodiscard]] bool balances_experts(const ModelSpec& spec, const StepConfig& config);
+
 }  // namespace ac_advisor::model

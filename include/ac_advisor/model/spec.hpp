@@ -118,6 +118,8 @@ struct MoeSpec {
   bool sparse_mixer = false;    ///< two experts by sampling, one after the other (phimoe)
   bool input_jitter = false;    ///< what router and experts read is multiplied by noise (phimoe)
   bool every_expert = false;    ///< each runs on each token, times its score or 0 (llama4)
+  bool unbalanced = false;      ///< router_aux_loss_coef is 0: TRL leaves the auxiliary loss out
+  bool returns_logits = false;  ///< output_router_logits: the model adds the auxiliary loss itself
   std::optional<MegatronExperts> megatron;
   bool operator==(const MoeSpec&) const = default;
 };

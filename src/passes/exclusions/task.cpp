@@ -77,14 +77,6 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "give the model's config.json",
      [](const ModelSpec& m, const StepConfig& c) { return other(c) && m.graph != nullptr; },
      [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.name; }},
-    {"--task dpo, kto, grpo or rloo, experts whose configuration has a router_aux_loss_coef",
-     "TRL adds the routers' auxiliary loss, which is not planned",
-     "use --task sft, orpo, simpo or reward",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_trl(c) && c.task.compares() && m.moe.has_value() &&
-              model::class_facts(m.family).balances_experts;
-     },
-     [](const ModelSpec& m, const StepConfig& c) { return task(c) + " for " + m.family; }},
     {"--task reward, a family without a classifier",
      "transformers' AutoModelForSequenceClassification has no class of it", "use another model",
      [](const ModelSpec& m, const StepConfig& c) {

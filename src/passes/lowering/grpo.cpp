@@ -117,6 +117,12 @@ void Lowering::loss_grpo() {
   const V total = out({}, dtype(counted), grad(counted));
   emit(OpKind::sum, {counted}, {total});
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(rows * tokens)});
+  if (of.balance != ir::no_id) {
+    // of the chunks of a batch, which is one; then over the micro-batches
+    const V stacked = unary(OpKind::clone, of.balance);
+    const V mean = mean_loss(p_.reshape(stacked, {1}));
+    s_.loss = with_balance(s_.loss, unary(OpKind::div, mean, ir::Number{1.0}));
+  }
   logged_clipping(ratio, entropy);
   hold({labels_, of.mask, of.log_probs, of.entropy, of.loss, log_probs, entropy, before, ratio,
         clipped, gain, clipped_gain, loss});

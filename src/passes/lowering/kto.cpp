@@ -57,6 +57,7 @@ void Lowering::loss_kto() {
   // entropy and mean logits of the tokens that count
   for (const V figure : {of.entropy, of.mean_logits, of.mean_logits}) whole_sum(figure);
   for (int i = 0; i < 4; ++i) whole_sum(of.mask);
+  s_.loss = with_balance(s_.loss, of.balance);
   held.insert(held.end(), {labels_, apart, divergence, mismatched_});
   hold_all(held);
   s_.outputs = {of.log_probs};

@@ -111,9 +111,14 @@ void Lowering::loss_ce() {
   hold({wide, padded_labels_});      // ForCausalLMLoss' locals
   if (!of_titan()) hold({hidden_});  // the model's
   if (config_.layout.ulysses()) loss = weighted_loss(loss, labels);
+  if (balances_) {
+    const V share = unary(OpKind::mul_scalar, balance_loss(false), ir::Number{1.0});
+    loss = added_in_place(loss, share);
+  }
   hold({logits});
   s_.loss = loss;
   s_.outputs = {logits};
+  s_.outputs.insert(s_.outputs.end(), recorded_logits_.begin(), recorded_logits_.end());
 }
 
 // torch.compile(f), f(logits, labels) = F.cross_entropy(logits.float(), labels), of logits (tokens,

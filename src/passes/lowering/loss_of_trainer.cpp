@@ -50,6 +50,12 @@ void Lowering::engines_loss() {
 /// here; then, if it is neither nan nor infinite, added to the others.
 void Lowering::trainers_loss() {
   s_.loss = unary(OpKind::mul_scalar, s_.loss, ir::Number{1.0});
+  if (share_of_balance_ != ir::no_id) {  // over the micro-batches, and logged
+    const double steps = static_cast<double>(config_.run.grad_accum);
+    s_.loss =
+        binary(OpKind::add, s_.loss, unary(OpKind::div, share_of_balance_, ir::Number{steps}));
+    emit(OpKind::mean, {share_of_balance_}, {out({}, DType::f32, false)});
+  }
   if (!config_.layout.zero()) s_.loss = unary(OpKind::div, s_.loss, ir::Number{1.0});
   const auto test = [&](V x) {
     emit(OpKind::compare, {x}, {out({}, DType::u8, false)}, ir::Compare{});

@@ -130,6 +130,12 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
   // the model's own, which nothing reads
   const V tokens = unary(OpKind::clamp, whole_sum(scored.mask), ir::Clamp{1.0, most_tokens});
   scored.loss = binary(OpKind::div, unary(OpKind::neg, whole_sum(scored.log_probs)), tokens);
+  if (balances_) {  // the packed rows of padding_free have no mask
+    scored.balance = balance_loss(!is_packed());
+    scored.loss = binary(OpKind::add, scored.loss,
+                         unary(OpKind::mul_scalar, scored.balance, ir::Number{1.0}));
+    hold_all(recorded_logits_);  // the output of the model without its head
+  }
   held_of_head_ = {of.entropy, of.log_sum, of.likeliest, of.mean_logits};
   return scored;
 }
@@ -142,6 +148,8 @@ void Lowering::loss_tiled() {
   const V total = whole_sum(unary(OpKind::neg, of.log_probs), true);
   unary(OpKind::clamp, of.loss, ir::Clamp{1.0, most_tokens});  // num_items_in_batch's
   const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(tokens)});
+  if (of.balance != ir::no_id)
+    share_of_balance_ = unary(OpKind::mul_scalar, of.balance, ir::Number{1.0});
   logged(of.mask, of.entropy, of.likeliest);
   hold({hidden_, of.mask, of.log_probs, of.entropy, of.likeliest,
         of.loss});  // the model's and compute_loss's locals

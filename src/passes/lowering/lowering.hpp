@@ -44,6 +44,8 @@ class Lowering : private Emission {
             (config.run.attention == Attention::automatic && spec.eager_attention_only)),
         dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
         forms_(model::layer_forms(spec, config)),
+        balances_(owner == ir::Owner::policy && !config.task.scores() &&
+                  model::balances_experts(spec, config)),
         dtype_(config.precision.autocast ? config.precision.param_dtype
                                          : config.precision.compute_dtype) {}
 
@@ -413,6 +415,15 @@ class Lowering : private Emission {
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
+  // balance.cpp
+  struct Balance {
+    V tokens{}, chances{}, rows = ir::no_id;
+  };
+  V balance_loss(bool masked);
+  void count_tokens(Balance& of, V experts, V mask);
+  void sum_chances(Balance& of, V chances, V mask);
+  V with_balance(V loss, V balance);
+
   // dispatch.cpp
   [[nodiscard]] std::int64_t local_experts() const {
     return spec_.moe->experts / config_.layout.ep;
@@ -444,6 +455,7 @@ class Lowering : private Emission {
   struct Scored {
     V log_probs{}, mask{}, loss{};
     V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
+    V balance = ir::no_id;  ///< the routers' auxiliary loss
   };
   /// The figures of a token that a trainer asks for beside its log-probability.
   enum class Logged : std::uint8_t { nothing, entropy, means, accuracy, all };
@@ -566,6 +578,7 @@ class Lowering : private Emission {
   bool eager_attention_;
   double dropout_;
   model::LayerForms forms_;
+  bool balances_;  ///< the forward is asked for its routers' logits, and the loss has their term
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;
@@ -594,7 +607,9 @@ class Lowering : private Emission {
   V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
   V router_logits_ = ir::no_id;
-  V left_padding_ = ir::no_id;  ///< of each row, for chunks: zeros
+  std::vector<V> recorded_logits_;  ///< of each block's router, for the auxiliary loss
+  V share_of_balance_ = ir::no_id;  ///< that loss times its coefficient, which a Trainer adds
+  V left_padding_ = ir::no_id;      ///< of each row, for chunks: zeros
 };
 
 }  // namespace ac_advisor::passes

@@ -290,9 +290,10 @@ ir::ValueId Lowering::clamped_gate(V both) {
   return y;
 }
 
-/// _grouped_linear: rows that are sorted by expert times each one's weight; biases are added in
-/// place, a row of them for each.
+/// _grouped_linear: rows that are sorted by expert times each one's weight, in its dtype (autocast
+/// leaves fp32 what LayerNorm makes); biases are added in place, a row of them for each.
 ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases) {
+  if (is_half(dtype(weight))) rows = cast(rows, dtype(weight));
   V selected = ir::no_id;
   const std::int64_t count = shape(rows)[0], width = shape(weight)[spec_.moe->input_first ? 2 : 1];
   if (bias != ir::no_id) {
@@ -475,6 +476,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
                         : moe.sparse_mixer   ? sparse_mixer(b, flat)
                                              : softmax_router(b, flat);
   const V logits = routed.logits, weights = routed.weights, experts = routed.experts;
+  if (balances_) recorded_logits_.push_back(logits);
 
   V y{};
   if (config_.layout.ep > 1) {

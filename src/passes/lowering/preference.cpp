@@ -212,6 +212,7 @@ void Lowering::loss_dpo() {
       unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
   const V mean = mean_loss(unary(OpKind::neg, likelihood));
   s_.loss = unary(OpKind::add_scalar, unary(OpKind::mul_scalar, mean, ir::Number{1.0}));
+  s_.loss = with_balance(s_.loss, of.balance);
   logged(of.mask, of.entropy, of.likeliest);
   held.insert(held.end(), {labels_, chosen_ratio, rejected_ratio, margin});
   hold_all(held);

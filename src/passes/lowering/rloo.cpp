@@ -42,7 +42,7 @@ void Lowering::loss_rloo() {
   const V gain = unary(OpKind::mul_scalar, ratio, ir::Number{1.0}),
           clipped_gain = unary(OpKind::mul_scalar, clipped, ir::Number{1.0});
   const V loss = unary(OpKind::neg, binary(OpKind::minimum, gain, clipped_gain));
-  s_.loss = mean_loss(loss);
+  s_.loss = with_balance(mean_loss(loss), of.balance);
   logged_ratio(ratio, entropy);
   hold({labels_, of.mask, of.log_probs, of.entropy, of.loss, log_probs, entropy, said, apart, ratio,
         clipped, gain, clipped_gain, loss});

@@ -4,7 +4,44 @@
 namespace ac_advisor::test {
 namespace {
 
+/// A mixture of transformers' whose configuration has a router_aux_loss_coef.
+void balanced(model::ModelSpec& m, StepConfig& c, const char* framework, bool asks = false) {
+  m.family = "mixtral";
+  m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+  m.moe->returns_logits = asks;
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  c.runtime.framework = framework;
+}
+
 const Case cases[] = {
+    {"--framework trl, a mixture whose configuration has no num_experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       balanced(m, c, "trl");
+       m.family = "phimoe";
+       m.moe->sparse_mixer = true;
+     },
+     "TRL's trainers for phimoe"},
+    {"a configuration with output_router_logits, --task other than sft",
+     [](model::ModelSpec& m, StepConfig& c) {
+       balanced(m, c, "trl", true);
+       c.task.kind = Task::orpo;
+     },
+     "--task orpo for mixtral with output_router_logits"},
+    {"a configuration with output_router_logits, --framework other than hf, hf-trainer and trl",
+     [](model::ModelSpec& m, StepConfig& c) { balanced(m, c, "automodel", true); },
+     "--framework automodel for mixtral"},
+    {"a configuration with output_router_logits, --loss other than ce, or ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       balanced(m, c, "hf", true);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "this loss for mixtral"},
+    {"the routers' auxiliary loss, --kernels compiled, --pp P or --ep N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       balanced(m, c, "trl");
+       c.memory.kernels = Kernels::compiled;
+     },
+     "the auxiliary loss of mixtral"},
     {"--ep N, a model without experts, transformers' layers",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);

@@ -116,13 +116,6 @@ const Case cases[] = {
        m.graph = std::make_shared<graph::Graph>();
      },
      "--task dpo for small"},
-    {"--task dpo, kto, grpo or rloo, experts whose configuration has a router_aux_loss_coef",
-     [](model::ModelSpec& m, StepConfig& c) {
-       dpo(c);
-       m.family = "mixtral";
-       m.moe.emplace();
-     },
-     "--task dpo for mixtral"},
     {"--task reward, a family without a classifier",
      [](model::ModelSpec& m, StepConfig& c) {
        c.task.kind = Task::reward;
