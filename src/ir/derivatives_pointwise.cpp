@@ -140,9 +140,10 @@ void sum(Derivation& d) {
   // expanded: a view, unless the input was itself a view that has to be reshaped back
   const ValueId x = d.in(0), g = d.grad();
   const SumOver over = d.attributes<Sum>().over;
-  d.give(0, over == SumOver::experts || over == SumOver::groups
-                ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
-                : d.alias(g, d.shape(x)));
+  const bool copied = over == SumOver::experts || over == SumOver::groups;
+  // what autocast summed in fp32 is narrowed as it is expanded
+  const OpKind copy = d.dtype(g) == d.dtype(x) ? OpKind::clone : OpKind::cast;
+  d.give(0, copied ? d.emit(copy, {g}, d.shape(x), d.dtype(x)) : d.alias(g, d.shape(x)));
 }
 
 void vector_norm(Derivation& d) {

@@ -144,7 +144,7 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
 /// div_ in place: autograd saves a copy of what it overwrites.
 ir::ValueId Lowering::divided_in_place(V weights, V total) {
   const V before = unary(OpKind::clone, weights);
-  const V divided = p_.on_storage_of(weights, shape(weights), DType::f32, true);
+  const V divided = p_.on_storage_of(weights, shape(weights), dtype(weights), true);
   emit(OpKind::div, {before, total}, {divided});
   return divided;
 }
@@ -309,7 +309,8 @@ ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
 }
 
 /// Glm4MoeTopkRouter.forward, DeepseekV3TopkRouter.forward. The choice is made of corrected scores,
-/// the weights of the scores themselves.
+/// in fp32, the weights of the scores themselves: autocast multiplies fp32 by fp32 in its own
+/// dtype.
 Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = shape(flat)[0];
@@ -347,7 +348,7 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const V values = plain({tokens, moe.top_k}, DType::f32);
   const V experts = plain({tokens, moe.top_k}, DType::i64);
   emit(OpKind::topk, {masked}, {values, experts}, ir::TopK{k});
-  const V picked = out({tokens, moe.top_k}, DType::f32, grad(scores));
+  const V picked = out({tokens, moe.top_k}, dtype(scores), grad(scores));
   emit(OpKind::gather, {scores, experts}, {picked});
   V weights = picked;
   V denominator = ir::no_id;
@@ -444,7 +445,9 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   const V restored = out({rows, spec_.hidden}, dtype(weighted), true);
   emit(OpKind::index, {weighted, inverse_filled}, {restored});
   hold({weighted});
-  const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
+  // autocast sums in fp32
+  const DType summed = config_.precision.autocast ? DType::f32 : dtype(weighted);
+  const V combined = out({tokens, spec_.hidden}, summed, true);
   // view(tokens, top_k, hidden).sum(1): of one expert a token its gradient is a view
   emit(OpKind::sum, {restored}, {combined},
        ir::Sum{top_k > 1 ? ir::SumOver::experts : ir::SumOver::choices});
