@@ -72,6 +72,15 @@ std::string online_arguments(const Setting& s) {
   return text;
 }
 
+/// An argument of TRL's trainers; elsewhere the model's configuration says it.
+std::string router_argument(const Setting& s) {
+  if (s.c.task.router_loss == RouterLoss::automatic) return "";
+  const bool on = s.c.task.router_loss == RouterLoss::on;
+  if (s.c.task.supervised() ? of_trl(s) : s.c.task.compares())
+    return fmt::format("router_aux_loss_coef: {}\n", on ? "0.001" : "0.0");
+  return fmt::format("# model.config.output_router_logits = {}\n", on ? "True" : "False");
+}
+
 /// What a task's own configuration has beside the training arguments.
 std::string task_arguments(const Setting& s) {
   if (s.c.task.kind == Task::simpo) return "loss_type: simpo\ncpo_alpha: 0.0\n";
@@ -168,7 +177,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
   if (of_trl(s) && !s.c.task.online()) text += fmt::format("max_length: {}\n", s.c.run.seq);
-  text += task_arguments(s);
+  text += task_arguments(s) + router_argument(s);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {
     if (!of_trl(s))
@@ -323,6 +332,7 @@ constexpr std::string_view says[] = {"task",
                                      "ref",
                                      "prompt",
                                      "rollout",
+                                     "router_aux_loss",
                                      "completion",
                                      "group",
                                      "batch",

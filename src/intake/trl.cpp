@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
+
 #include "tool.hpp"
 
 namespace ac_advisor::intake {
@@ -94,6 +96,20 @@ void refuse_other_commands(const Keys& keys) {
           "the file");
 }
 
+/// sft_trainer.py, __init__: a coefficient of 0 switches the routers' auxiliary loss off; of a
+/// class without that loss any other is an error.
+void read_router_loss(Keys& keys) {
+  constexpr const char* key = "router_aux_loss_coef";
+  const std::optional<std::string> text = keys.text(key);
+  if (!text) return;
+  double coefficient = 0;
+  const auto [end, problem] =
+      std::from_chars(text->data(), text->data() + text->size(), coefficient);
+  if (problem != std::errc{} || end != text->data() + text->size())
+    keys.refuse(key, "is no number");
+  keys.option(key, "--router-aux-loss", coefficient == 0 ? "off" : "on");
+}
+
 void read(Keys& keys) {
   refuse_other_commands(keys);
   if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "trl");
@@ -128,6 +144,7 @@ void read(Keys& keys) {
     static_cast<void>(keys.unplanned("loss_type", "nll is planned"));
   if (keys.flag("activation_offloading"))
     keys.option("activation_offloading", "--offload", "activations");
+  read_router_loss(keys);
   read_attention(keys);
   read_adapter(keys);
 }

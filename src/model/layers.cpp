@@ -146,16 +146,34 @@ bool caps_in_flash(const ModelSpec& spec, const StepConfig& config) {
          config.run.attention == Attention::flash && !layer_forms(spec, config).caps_hidden;
 }
 
+namespace {
+
+bool by_trl(const StepConfig& c) {
+  if (c.task.supervised()) return c.runtime.framework == "trl";
+  return c.task.compares() && !c.verl() && !c.llamafactory();
+}
+
+/// As --router-aux-loss says, or the configuration.
+bool chosen(const StepConfig& config, bool automatic) {
+  return config.task.router_loss == RouterLoss::automatic
+             ? automatic
+             : config.task.router_loss == RouterLoss::on;
+}
+
+}  // namespace
+
 bool trl_balances_experts(const ModelSpec& spec, const StepConfig& config) {
-  const bool by_trl = config.task.supervised()
-                          ? config.runtime.framework == "trl"
-                          : config.task.compares() && !config.verl() && !config.llamafactory();
-  return by_trl && spec.moe && !spec.moe->unbalanced && class_facts(spec.family).balances_experts;
+  return by_trl(config) && spec.moe && class_facts(spec.family).balances_experts &&
+         chosen(config, !spec.moe->unbalanced);
+}
+
+bool model_balances_experts(const ModelSpec& spec, const StepConfig& config) {
+  return !by_trl(config) && spec.moe && class_facts(spec.family).balances_experts &&
+         !spec.moe->every_expert && chosen(config, spec.moe->returns_logits);
 }
 
 bool balances_experts(const ModelSpec& spec, const StepConfig& config) {
-  return trl_balances_experts(spec, config) ||
-         (config.task.supervised() && spec.moe && spec.moe->returns_logits);
+  return trl_balances_experts(spec, config) || model_balances_experts(spec, config);
 }
 
 }  // namespace ac_advisor::model

@@ -212,6 +212,14 @@ constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
     "use --task dpo, kto, orpo, simpo, grpo or rloo"};
+constexpr Requirement of_transformers_loop = {
+    [](const StepConfig& c) {
+      const std::string& f = c.runtime.framework;
+      return f == "hf" || f == "hf-trainer" || f == "trl";
+    },
+    [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
+    "the routers' auxiliary loss is planned in transformers' and TRL's loops",
+    "use --framework hf, hf-trainer or trl"};
 constexpr Requirement of_verl = {
     [](const StepConfig& c) { return c.verl(); },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
@@ -293,6 +301,13 @@ constexpr OptionRow table[] = {
                  "other than 0)",
                  model})),
             of_verl),
+    needing(newer(choice<&S::task, &TaskChoice::router_loss, router_losses>(
+                {"--router-aux-loss", "router_aux_loss", "WHEN",
+                 "of a mixture of experts, the routers' auxiliary loss: auto (TRL adds it by the "
+                 "configuration's router_aux_loss_coef, others by its output_router_logits), on or "
+                 "off (auto)",
+                 model})),
+            of_transformers_loop),
     needing(newer(choice<&S::task, &TaskChoice::parked, parkings>(
                 {"--phase-offload", "phase_offload", "WHAT",
                  "with --framework verl, what is moved to the host's memory while the trainer does "

@@ -71,6 +71,8 @@ inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::
                                                          {"int8", Quantization::int8}};
 inline constexpr Choice<InputGrads> input_grads[] = {
     {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
+inline constexpr Choice<RouterLoss> router_losses[] = {
+    {"auto", RouterLoss::automatic}, {"on", RouterLoss::on}, {"off", RouterLoss::off}};
 inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_gather},
                                                   {"alltoall", CpMethod::all_to_all},
                                                   {"ulysses", CpMethod::ulysses}};

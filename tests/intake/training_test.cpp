@@ -68,6 +68,9 @@ TEST_CASE("a file of TRL's becomes options, and what it leaves out TRL's own def
   CHECK(option(t, "--lora-targets") == "q_proj,v_proj");
   CHECK(option(t, "--quantize") == "nf4");
   CHECK(option(t, "--grad-accum").empty());
+  CHECK(option(t, "--router-aux-loss").empty());
+  CHECK(option(read(trl + "router_aux_loss_coef: 0.0\n"), "--router-aux-loss") == "off");
+  CHECK(option(read(trl + "router_aux_loss_coef: 1e-3\n"), "--router-aux-loss") == "on");
   for (const intake::Mapping& m : t.mapping)
     if (m.key == "max_length") {
       CHECK(m.line == 0);
@@ -233,6 +236,8 @@ TEST_CASE("bad values name file, line, key and what would be right") {
   CHECK(contains(why(trl + "max_length: long\n"),
                  "train.yaml:2: max_length: long: is no whole number"));
   CHECK(contains(why(trl + "load_in_4bit: maybe\n"), "is neither true nor false"));
+  CHECK(contains(why(trl + "router_aux_loss_coef: some\n"),
+                 "router_aux_loss_coef: some: is no number"));
   CHECK(contains(why(trl + "load_in_4bit: true\n"), "use_peft: true"));
   CHECK(contains(why(trl + "num_generations: 4\n"), "--framework trl --task grpo or rloo"));
   CHECK(contains(why(trl + "optim: adamw_anyprecision\n"), "no optimizer of ours"));

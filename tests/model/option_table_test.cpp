@@ -254,6 +254,12 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
                            doctest::Contains("has layers of its own"), UserError);
       continue;
     }
+    if (row.name == "--router-aux-loss") {  // the default framework's loop has it
+      CHECK_THROWS_WITH_AS(static_cast<void>(resolve_options(
+                               {{"--framework", "automodel"}, {row.name.data(), "on"}})),
+                           doctest::Contains("use --framework hf, hf-trainer or trl"), UserError);
+      continue;
+    }
     bool refused = false;
     for (const char* loss : {"ce", "lc-ce"})
       for (const char* ac : {"none", "selective", "full", "full, sharded"}) {

@@ -345,7 +345,11 @@ TEST_CASE("TRL adds the routers' auxiliary loss of each block, but of a coeffici
     CHECK(softmaxes_in_loss(with) == m.layers);
     m.moe->unbalanced = true;
     CHECK(softmaxes_in_loss(passes::build_step(m, c)) == 0);
+    c.task.router_loss = RouterLoss::on;
+    CHECK(softmaxes_in_loss(passes::build_step(m, c)) == m.layers);
     m.moe->unbalanced = false;
+    c.task.router_loss = RouterLoss::off;
+    CHECK(softmaxes_in_loss(passes::build_step(m, c)) == 0);
   }
   CHECK(softmaxes_in_loss(passes::build_step(m, of_task(Task::orpo))) == 0);
 }
@@ -361,6 +365,11 @@ TEST_CASE("a configuration with output_router_logits: the model's output has eac
   CHECK(softmaxes_in_loss(without) == 0);
   CHECK(softmaxes_in_loss(with) == m.layers);
   CHECK(with.outputs.size() == without.outputs.size() + static_cast<std::size_t>(m.layers));
+  c.task.router_loss = RouterLoss::off;
+  CHECK(softmaxes_in_loss(passes::build_step(m, c)) == 0);
+  m.moe->returns_logits = false;
+  c.task.router_loss = RouterLoss::on;
+  CHECK(softmaxes_in_loss(passes::build_step(m, c)) == m.layers);
 }
 
 }  // namespace ac_advisor::test

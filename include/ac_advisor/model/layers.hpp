@@ -60,7 +60,9 @@ struct LayerForms {
 /// Whether a TRL trainer (v1.16: SFT, DPO, KTO, GRPO, RLOO) adds the routers' auxiliary loss: it
 /// does for each class whose configuration has a router_aux_loss_coef, unless that is 0.
 [[nodiscard]] bool trl_balances_experts(const ModelSpec& spec, const StepConfig& config);
-/// Whether the step's loss has that term, by the trainer's doing or the model's own.
+/// Whether the model's own forward adds it, as output_router_logits asks for.
+[[nodiscard]] bool model_balances_experts(const ModelSpec& spec, const StepConfig& config);
+/// Either.
 [[nodiscard]] bool balances_experts(const ModelSpec& spec, const StepConfig& config);
 
 }  // namespace ac_advisor::model

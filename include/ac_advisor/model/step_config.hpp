@@ -158,6 +158,10 @@ enum class Parked : std::uint8_t { none, optimizer, all };
 /// Who scores completions before they are trained on.
 enum class Scorer : std::uint8_t { none, policy, reference };
 
+/// Whether the loss has the term that balances experts: as trainer and configuration say, always or
+/// never.
+enum class RouterLoss : std::uint8_t { automatic, on, off };
+
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
@@ -174,6 +178,7 @@ struct TaskChoice {
   std::int64_t engine_sleep = 0;  ///< vLLM's level while it writes nothing; 0: it stays awake
   Parked parked = Parked::none;
   bool entropy_loss = false;  ///< the policy's entropy is part of the loss
+  RouterLoss router_loss = RouterLoss::automatic;
   /// No option: the program is the forward without gradients by which it scores completions.
   Scorer scorer = Scorer::none;
 

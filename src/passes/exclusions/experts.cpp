@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -117,44 +118,52 @@ constexpr Exclusion of_experts[] = {
      [](const ModelSpec& m, const StepConfig&) { return "--balanced-routing for " + m.family; }},
 };
 
-/// The model adds its routers' auxiliary loss by itself.
-bool asks(const ModelSpec& m) { return m.moe && m.moe->returns_logits; }
 std::string asked(const ModelSpec& m) { return m.family + " with output_router_logits"; }
 
 constexpr Exclusion of_balance[] = {
+    {"--router-aux-loss on, a model without that loss", "its class in transformers adds none",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.task.router_loss == RouterLoss::on &&
+              !(m.moe && model::class_facts(m.family).balances_experts);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "--router-aux-loss on for " + m.family; }},
     {"--framework trl, a mixture whose configuration has no num_experts",
      "TRL 1.16 reads it for the routers' auxiliary loss: its step ends in an AttributeError",
-     "set router_aux_loss_coef to 0 in config.json, and TRL leaves that loss out",
+     "use --router-aux-loss off (router_aux_loss_coef=0.0)",
      [](const ModelSpec& m, const StepConfig& c) {
        return model::trl_balances_experts(m, c) && (m.moe->sparse_mixer || m.moe->every_expert);
      },
      [](const ModelSpec& m, const StepConfig&) { return "TRL's trainers for " + m.family; }},
     {"a configuration with output_router_logits, --task other than sft",
      "what each forward then returns, a reference's too, is not planned yet",
-     "set it to false: TRL's trainers ask for the routers' logits by themselves",
-     [](const ModelSpec& m, const StepConfig& c) { return asks(m) && !c.task.supervised(); },
+     "set it to false in config.json: TRL's trainers ask for the routers' logits by themselves",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && m.moe->returns_logits && !c.task.supervised();
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--task ") + to_option(c.task.kind) + " for " + asked(m);
      }},
-    {"a configuration with output_router_logits, --framework other than hf, hf-trainer and trl",
-     "the routers' auxiliary loss in other loops is not planned yet", "set it to false",
+    {"the routers' auxiliary loss, --framework other than hf, hf-trainer and trl",
+     "it is not planned in other loops yet",
+     "leave --router-aux-loss on out, or set output_router_logits to false in config.json",
      [](const ModelSpec& m, const StepConfig& c) {
        const std::string& f = c.runtime.framework;
-       return asks(m) && f != "hf" && f != "hf-trainer" && f != "trl";
+       return model::model_balances_experts(m, c) && f != "hf" && f != "hf-trainer";
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--framework " + c.runtime.framework + " for " + asked(m);
      }},
-    {"a configuration with output_router_logits, --loss other than ce, or ac-trainer",
-     "the routers' auxiliary loss beside them is not planned yet", "set it to false",
+    {"the routers' auxiliary loss, --loss other than ce, or ac-trainer",
+     "it is not planned beside them yet", "use --router-aux-loss off",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool whole = c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast;
-       return asks(m) && c.runtime.framework != "trl" && (!whole || trained(c));
+       return model::model_balances_experts(m, c) && (!whole || trained(c));
      },
      [](const ModelSpec& m, const StepConfig&) { return "this loss for " + asked(m); }},
     {"the routers' auxiliary loss, --kernels compiled, --pp P or --ep N",
      "its logits beside a graph, a stage or an all-to-all are not planned yet",
-     "set router_aux_loss_coef to 0 and output_router_logits to false in config.json",
+     "use --router-aux-loss off",
      [](const ModelSpec& m, const StepConfig& c) {
        return model::balances_experts(m, c) &&
               (c.memory.kernels == Kernels::compiled || c.layout.pp > 1 || c.layout.ep > 1);

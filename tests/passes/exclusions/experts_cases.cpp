@@ -27,10 +27,13 @@ const Case cases[] = {
        c.task.kind = Task::orpo;
      },
      "--task orpo for mixtral with output_router_logits"},
-    {"a configuration with output_router_logits, --framework other than hf, hf-trainer and trl",
+    {"--router-aux-loss on, a model without that loss",
+     [](model::ModelSpec&, StepConfig& c) { c.task.router_loss = RouterLoss::on; },
+     "--router-aux-loss on for"},
+    {"the routers' auxiliary loss, --framework other than hf, hf-trainer and trl",
      [](model::ModelSpec& m, StepConfig& c) { balanced(m, c, "automodel", true); },
      "--framework automodel for mixtral"},
-    {"a configuration with output_router_logits, --loss other than ce, or ac-trainer",
+    {"the routers' auxiliary loss, --loss other than ce, or ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        balanced(m, c, "hf", true);
        c.memory.loss = LossKind::lc_ce;
