@@ -193,11 +193,20 @@ def balanced_experts(count=36):
             yield name, " ".join(words)
 
 
+def router_loss_by_hand():
+    for name in ("phimoe", "mixtral", "qwen3_moe"):
+        for more in ("--router-aux-loss off", "--router-aux-loss off --ac none"):
+            yield name, f"--framework trl --batch 2 --seq 1024 --param-dtype bf16 {more}"
+    for name in ("phimoe", "mixtral", "olmoe", "qwen3_moe"):
+        yield name, f"--framework hf-trainer --batch 2 --seq 1024 --param-dtype bf16 --ac full --router-aux-loss on"
+    yield "mixtral_balanced", "--framework hf-trainer --batch 2 --seq 1024 --param-dtype bf16 --router-aux-loss off"
+
+
 def once(cases):
     return list(dict.fromkeys(cases))
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed(), *adapted_experts(), *once(balanced_experts())]
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed(), *adapted_experts(), *once(balanced_experts()), *router_loss_by_hand()]
 MODELS |= {
     "mixtral": of("mixtral", 1024, 3584, 4, 16, 4, 64, 32768, False, num_local_experts=8, num_experts_per_tok=2,
                   sliding_window=None),

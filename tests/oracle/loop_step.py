@@ -45,6 +45,7 @@ def parse(words):
     parser.add_argument("--ref", default=None)
     parser.add_argument("--prompt", type=int, default=0)
     parser.add_argument("--rollout", default="generate")
+    parser.add_argument("--router-aux-loss", default="auto", choices=["auto", "on", "off"])
     parser.add_argument("--held-until", choices=["next-forward", "backward"])
     for flag in ("overlap-comm", "gradient-as-bucket-view", "no-hold-output", "ema", "optimizer-in-backward", "dora", "no-ac-reentrant"):
         parser.add_argument(f"--{flag}", action="store_true")

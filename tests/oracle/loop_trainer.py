@@ -85,6 +85,8 @@ def deepspeed_settings(options):
 def hf_trainer(model, options, folder):
     checkpointing = {"gradient_checkpointing": options.ac == "full",
                      "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+    if options.router_aux_loss != "auto":
+        model.config.output_router_logits = options.router_aux_loss == "on"
     if options.lora:
         model = peft.get_peft_model(model, lora_config(options))
     batch = {}
@@ -114,11 +116,17 @@ def word_tokenizer():
                                                 unk_token="<unk>")
 
 
+def router_loss(options):
+    """An argument of TRL's trainers."""
+    return {} if options.router_aux_loss == "auto" else {"router_aux_loss_coef": 0.001 if options.router_aux_loss == "on" else 0.0}
+
+
 def sft_trainer(model, options, folder, **more):
     """SFTConfig's own defaults, but for its length. Packed, rows of --seq tokens are flattened by the collator."""
     length = document(options)
     rows = datasets.Dataset.from_dict({"input_ids": [[2] * length] * (rows_of(options) * options.seq // length)})
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
+    off |= router_loss(options)
     return trl.SFTTrainer(
         model=model,
         args=trl.SFTConfig(max_length=options.seq, packing=options.packing > 0, **off, **more, **arguments(options, folder)),

@@ -218,5 +218,10 @@ def balanced_experts(count=36):
             yield name, " ".join(words)
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts(), *(case for case in once(balanced_experts()) if "--task rloo" not in case[1])]
+def router_loss_by_hand():
+    for name, more in (("phimoe", "dpo"), ("phimoe", "grpo --prompt 256"), ("mixtral", "kto"), ("qwen3_moe", "dpo --lora 16 --lora-targets q_proj,v_proj")):
+        yield name, f"{TRL} --task {more} --batch 2 --seq 1024 --param-dtype bf16 --router-aux-loss off"
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn(), *online(), *drawn_online(), *unpaired(), *drawn_unpaired(), *experts(), *(case for case in once(balanced_experts()) if "--task rloo" not in case[1]), *router_loss_by_hand()]
 LEAVE_ONE_OUT = [*leave_one_out(), *drawn_leave_one_out(), *(case for case in once(balanced_experts()) if "--task rloo" in case[1])]

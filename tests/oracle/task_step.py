@@ -16,7 +16,7 @@ import adapter_step
 from ac_advisor_dryrun import emulator
 from emulated_peaks import LAUNCHES
 from loop_step import DTYPES
-from loop_trainer import SecondStep, arguments, lora_config, rows_of
+from loop_trainer import SecondStep, arguments, lora_config, router_loss, rows_of
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
@@ -114,7 +114,7 @@ def common(options, folder):
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
     if options.offload == "activations":
         off["activation_offloading"] = True
-    return {"max_length": options.seq} | off | arguments(options, folder)
+    return {"max_length": options.seq} | off | router_loss(options) | arguments(options, folder)
 
 
 def make_trainer(model, config, options, folder):
