@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,7 @@ Program program_of(const model::ModelSpec& spec, StepConfig config) {
 struct Case {
   std::string name;
   const model::ModelSpec* spec = nullptr;
+  std::string unread;  ///< why this revision cannot read the model
   OptionList options;
   bool under_dispatch_mode = false;
 
@@ -95,6 +97,7 @@ struct Case {
 
 /// {"program": …, "schedule": …} and the plan's JSON by its members, which may be many.
 json parts_of(const Case& c) {
+  if (c.spec == nullptr) throw std::runtime_error(c.unread);
   const StepConfig config = c.config();
   json parts = json::parse(profile::to_json(advise::plan(*c.spec, config)));
   const Program program = program_of(*c.spec, config);
@@ -120,6 +123,7 @@ std::string line_of(const Case& c) {
 
 struct List {
   std::map<std::string, model::ModelSpec> models;
+  std::map<std::string, std::string> unread;
   std::vector<Case> cases;
 };
 
@@ -131,13 +135,21 @@ List read(const std::string& file) {
     const json line = json::parse(text);
     if (line.contains("config")) {
       const std::string id = line.at("model");
-      list.models.emplace(
-          id, model::parse_config(line.at("config").get<std::string>(), id, line.at("name")));
+      try {
+        list.models.emplace(
+            id, model::parse_config(line.at("config").get<std::string>(), id, line.at("name")));
+      } catch (const std::exception& error) {
+        list.unread.emplace(id, error.what());
+      }
       continue;
     }
     Case c;
     c.name = line.at("case");
-    c.spec = &list.models.at(line.at("model"));
+    const std::string model = line.at("model");
+    if (const auto why = list.unread.find(model); why != list.unread.end())
+      c.unread = why->second;
+    else
+      c.spec = &list.models.at(model);
     for (const json& option : line.at("options")) c.options.emplace_back(option[0], option[1]);
     c.under_dispatch_mode = line.value("dispatch", false);
     list.cases.push_back(std::move(c));
