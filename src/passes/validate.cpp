@@ -56,8 +56,10 @@ Refusal kind_of(const Exclusion& exclusion) {
   const auto says = [](std::string_view text, std::string_view words) {
     return text.find(words) != text.npos;
   };
-  if (says(exclusion.options, "trainer") || says(exclusion.reason, "trainer"))
-    return Refusal::untrained;
+  // This project's own; others' trainers are named by their classes and frameworks.
+  for (const std::string_view trainer : {"ac-trainer", "the trainer"})
+    if (says(exclusion.options, trainer) || says(exclusion.reason, trainer))
+      return Refusal::untrained;
   return says(exclusion.reason, "planned") ? Refusal::unplanned : Refusal::impossible;
 }
 

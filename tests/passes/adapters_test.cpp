@@ -106,12 +106,11 @@ TEST_CASE("LoRA of experts: matrices of each, of twice the rank where two weight
     INFO(one.family, " ", one.targets);
     model::ModelSpec m = small_model();
     m.family = one.family;
-    m.moe = model::MoeSpec{.experts = experts, .top_k = 2, .intermediate = wide};
+    with_mixture(m, experts, wide);
     if (m.family == "qwen2_moe") {
       m.moe->shared_intermediate = shared;
       m.moe->shared_gate = true;
     }
-    m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
     StepConfig config = adapted();
     config.adapters.targets = one.targets;
     const passes::StepProgram step = passes::build_step(m, config);

@@ -52,8 +52,7 @@ TEST_CASE("--keep-last-block leaves the last block gathered between forward and 
 TEST_CASE("experts that ranks share are a unit within their block's") {
   model::ModelSpec m = small_model();
   m.family = "mixtral";
-  m.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 32};
-  m.sparse_block.assign(4, true);
+  with_mixture(m, 8, 32);
   StepConfig c = sharded(8);
   c.layout.ep = 2;
   const passes::StepProgram step = passes::build_step(m, c);

@@ -31,6 +31,12 @@ inline model::ModelSpec untied_model(std::int64_t layers) {
   return m;
 }
 
+/// Experts in place of each block's MLP, two a token.
+inline void with_mixture(model::ModelSpec& m, std::int64_t experts, std::int64_t width = 64) {
+  m.moe = model::MoeSpec{.experts = experts, .top_k = 2, .intermediate = width};
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+}
+
 inline StepConfig small_config() {
   StepConfig c;
   c.run.batch = 2;

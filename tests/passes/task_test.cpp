@@ -314,12 +314,10 @@ TEST_CASE("ORPO and SimPO save the whole logits in fp32 and make a gradient as l
 
 namespace {
 
-/// A mixture of `experts`, whose routers' logits are (pairs * seq, experts) in each block.
-model::ModelSpec mixture(std::int64_t experts) {
+model::ModelSpec mixture() {
   model::ModelSpec m = small_model();
   m.family = "mixtral";
-  m.moe = model::MoeSpec{.experts = experts, .top_k = 2, .intermediate = 64};
-  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  with_mixture(m, 8);
   return m;
 }
 
@@ -333,7 +331,7 @@ std::int64_t softmaxes_in_loss(const passes::StepProgram& step) {
 }  // namespace
 
 TEST_CASE("TRL adds the routers' auxiliary loss of each block, but of a coefficient of 0") {
-  model::ModelSpec m = mixture(8);
+  model::ModelSpec m = mixture();
   for (const Task task : {Task::sft, Task::dpo, Task::kto, Task::grpo, Task::rloo}) {
     StepConfig c = of_task(
         task, task == Task::dpo || task == Task::kto ? Reference::precomputed : Reference::none);
@@ -355,7 +353,7 @@ TEST_CASE("TRL adds the routers' auxiliary loss of each block, but of a coeffici
 }
 
 TEST_CASE("a configuration with output_router_logits: the model's output has each router's") {
-  model::ModelSpec m = mixture(8);
+  model::ModelSpec m = mixture();
   StepConfig c = small_config();
   c.runtime.framework = "hf";
   c.memory.loss = LossKind::ce;

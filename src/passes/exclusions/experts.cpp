@@ -154,13 +154,19 @@ constexpr Exclusion of_balance[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--framework " + c.runtime.framework + " for " + asked(m);
      }},
-    {"the routers' auxiliary loss, --loss other than ce, or ac-trainer",
-     "it is not planned beside them yet", "use --router-aux-loss off",
+    {"the routers' auxiliary loss, --loss other than ce", "it is not planned beside it yet",
+     "use --router-aux-loss off",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool whole = c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast;
-       return model::model_balances_experts(m, c) && (!whole || trained(c));
+       return model::model_balances_experts(m, c) && !whole;
      },
      [](const ModelSpec& m, const StepConfig&) { return "this loss for " + asked(m); }},
+    {"the routers' auxiliary loss, ac-trainer", "the trainer has it not",
+     "use --router-aux-loss off, or plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return model::model_balances_experts(m, c) && trained(c);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "ac-trainer for " + asked(m); }},
     {"the routers' auxiliary loss, --kernels compiled, --pp P or --ep N",
      "its logits beside a graph, a stage or an all-to-all are not planned yet",
      "use --router-aux-loss off",

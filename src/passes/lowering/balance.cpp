@@ -51,6 +51,7 @@ ir::ValueId Lowering::balance_loss(bool masked) {
   Balance of;
   for (V* sum : {&of.tokens, &of.chances}) *sum = make_int(OpKind::fill, {all}, DType::f32, {});
   const std::int64_t tokens = shape(recorded_logits_.front())[0];
+  // of the attention mask, which is as long as the labels
   const V mask = masked ? make_int(OpKind::cast, {tokens}, DType::f32, {labels_}) : ir::no_id;
   V top = ir::no_id, experts = ir::no_id;
   for (const V logits : recorded_logits_) {

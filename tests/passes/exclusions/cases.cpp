@@ -110,9 +110,8 @@ void by_megatron(model::ModelSpec& m, StepConfig& c) {
 
 void with_experts(model::ModelSpec& m, StepConfig& c) {
   by_megatron(m, c);
-  m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+  with_mixture(m, 4);
   m.moe->megatron.emplace();
-  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
 }
 
 void over_experts(StepConfig& c, std::int64_t ep, std::int64_t world) {
@@ -125,8 +124,7 @@ void over_experts(StepConfig& c, std::int64_t ep, std::int64_t world) {
 void sharing_experts(model::ModelSpec& m, StepConfig& c) {
   sharded(c, Sharding::fsdp2);
   m.family = "mixtral";
-  m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
-  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  with_mixture(m, 4);
   c.layout.ep = 4;
 }
 

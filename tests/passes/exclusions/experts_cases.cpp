@@ -7,9 +7,8 @@ namespace {
 /// A mixture of transformers' whose configuration has a router_aux_loss_coef.
 void balanced(model::ModelSpec& m, StepConfig& c, const char* framework, bool asks = false) {
   m.family = "mixtral";
-  m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+  with_mixture(m, 4);
   m.moe->returns_logits = asks;
-  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
   c.runtime.framework = framework;
 }
 
@@ -33,12 +32,18 @@ const Case cases[] = {
     {"the routers' auxiliary loss, --framework other than hf, hf-trainer and trl",
      [](model::ModelSpec& m, StepConfig& c) { balanced(m, c, "automodel", true); },
      "--framework automodel for mixtral"},
-    {"the routers' auxiliary loss, --loss other than ce, or ac-trainer",
+    {"the routers' auxiliary loss, --loss other than ce",
      [](model::ModelSpec& m, StepConfig& c) {
        balanced(m, c, "hf", true);
        c.memory.loss = LossKind::lc_ce;
      },
      "this loss for mixtral"},
+    {"the routers' auxiliary loss, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       balanced(m, c, "hf", true);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "ac-trainer for mixtral"},
     {"the routers' auxiliary loss, --kernels compiled, --pp P or --ep N",
      [](model::ModelSpec& m, StepConfig& c) {
        balanced(m, c, "trl");

@@ -76,8 +76,7 @@ const Case cases[] = {
      [](model::ModelSpec& m, StepConfig& c) {
        by_titan(m, c);
        m.family = "qwen3_moe";
-       m.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 64};
-       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+       with_mixture(m, 8);
        c.precision.autocast = true;
      },
      "--transformer-impl torchtitan --autocast bf16 for qwen3_moe"},
