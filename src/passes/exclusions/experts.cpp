@@ -129,7 +129,8 @@ constexpr Exclusion of_balance[] = {
      },
      [](const ModelSpec& m, const StepConfig&) { return "--router-aux-loss on for " + m.family; }},
     {"--framework trl, a mixture whose configuration has no num_experts",
-     "TRL 1.16 reads it for the routers' auxiliary loss: its step ends in an AttributeError",
+     "TRL 1.16 reads num_experts for the routers' auxiliary loss: the step ends in an "
+     "AttributeError",
      "use --router-aux-loss off (router_aux_loss_coef=0.0)",
      [](const ModelSpec& m, const StepConfig& c) {
        return model::trl_balances_experts(m, c) && (m.moe->sparse_mixer || m.moe->every_expert);
@@ -145,7 +146,7 @@ constexpr Exclusion of_balance[] = {
        return std::string("--task ") + to_option(c.task.kind) + " for " + asked(m);
      }},
     {"the routers' auxiliary loss, --framework other than hf, hf-trainer and trl",
-     "it is not planned in other loops yet",
+     "the routers' auxiliary loss is not planned in this loop yet",
      "leave --router-aux-loss on out, or set output_router_logits to false in config.json",
      [](const ModelSpec& m, const StepConfig& c) {
        const std::string& f = c.runtime.framework;
@@ -154,14 +155,14 @@ constexpr Exclusion of_balance[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--framework " + c.runtime.framework + " for " + asked(m);
      }},
-    {"the routers' auxiliary loss, --loss other than ce", "it is not planned beside it yet",
-     "use --router-aux-loss off",
+    {"the routers' auxiliary loss, --loss other than ce",
+     "the routers' auxiliary loss is not planned beside it yet", "use --router-aux-loss off",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool whole = c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast;
        return model::model_balances_experts(m, c) && !whole;
      },
      [](const ModelSpec& m, const StepConfig&) { return "this loss for " + asked(m); }},
-    {"the routers' auxiliary loss, ac-trainer", "the trainer has it not",
+    {"the routers' auxiliary loss, ac-trainer", "the trainer has no auxiliary loss",
      "use --router-aux-loss off, or plan it instead",
      [](const ModelSpec& m, const StepConfig& c) {
        return model::model_balances_experts(m, c) && trained(c);
