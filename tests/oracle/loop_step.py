@@ -44,6 +44,8 @@ def parse(words):
     parser.add_argument("--task", default="sft")
     parser.add_argument("--ref", default=None)
     parser.add_argument("--prompt", type=int, default=0)
+    parser.add_argument("--completion", type=int, default=0)
+    parser.add_argument("--teacher", default=None)
     parser.add_argument("--rollout", default="generate")
     parser.add_argument("--router-aux-loss", default="auto", choices=["auto", "on", "off"])
     parser.add_argument("--held-until", choices=["next-forward", "backward"])
@@ -54,6 +56,8 @@ def parse(words):
         wide = options.autocast or options.framework in ("hf-trainer", "trl", "llamafactory")
         as_loaded = options.framework in ("hf-trainer", "llamafactory") and options.lora and options.autocast != "fp16"
         options.param_dtype = "fp32" if wide and not as_loaded else "bf16"
+    if options.completion:
+        options.seq = options.prompt + options.completion
     if options.held_until is None:  # hf's, unless something is said of what it holds
         options.held_until = "backward" if options.no_hold_output else "next-forward"
     if options.ac is None:

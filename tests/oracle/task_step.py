@@ -65,7 +65,7 @@ def written_out(trainer):
 
         def _generate_single_turn(self, prompt_ids, *_, **__):
             written = [[3] * self.max_completion_length] * len(prompt_ids)
-            return written if issubclass(trainer, trl.RLOOTrainer) else (written, None)
+            return (written, None) if issubclass(trainer, trl.GRPOTrainer) else written
 
     return Written
 
