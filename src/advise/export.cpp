@@ -288,8 +288,8 @@ std::string decimal(double value) {
   return text;
 }
 
-std::string Setting::quoted_name() const {
-  return nlohmann::json(model.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string Setting::quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace exports

@@ -43,6 +43,8 @@ const char* config_class(const Setting& s) {
       return "trl.GRPOConfig";
     case Task::rloo:
       return "trl.RLOOConfig";
+    case Task::distillation:
+      return "trl.DistillationConfig";
     case Task::sft:
       break;
   }
@@ -61,7 +63,11 @@ std::string online_arguments(const Setting& s) {
   const TaskChoice& task = s.c.task;
   std::string text = fmt::format("max_completion_length: {}\n", s.c.run.seq - task.prompt);
   if (task.group > 0) text += fmt::format("num_generations: {}\n", task.group);
-  text += beta(task);
+  if (task.distills())
+    text += fmt::format("teacher_model_name_or_path: {}\nteacher_model_init_kwargs:\n  dtype: {}\n",
+                        Setting::quoted(task.teacher.name), torch_dtype(s.c.reference_dtype()));
+  else
+    text += beta(task);
   if (task.rollout == Rollout::generate) return text;
   const bool beside = task.rollout == Rollout::vllm;
   text += fmt::format("use_vllm: true\nvllm_mode: {}\n", beside ? "colocate" : "server");
@@ -92,7 +98,10 @@ std::string task_arguments(const Setting& s) {
 
 void note_task(const Setting& s, ExportResult& out) {
   if (s.c.task.supervised()) return;
-  if (s.c.task.online())
+  if (s.c.task.distills())
+    out.notes.emplace_back(
+        "the teacher is a name that DistillationTrainer loads, or hand it teacher_model=");
+  else if (s.c.task.online())
     out.notes.push_back(
         fmt::format("num_generations divides the rows of a step over all ranks; {} takes "
                     "reward_funcs=, whose models, if there are any, are not planned",
@@ -330,6 +339,7 @@ void write(const Setting& s, ExportResult& out) {
 
 constexpr std::string_view says[] = {"task",
                                      "ref",
+                                     "teacher",
                                      "prompt",
                                      "rollout",
                                      "router_aux_loss",

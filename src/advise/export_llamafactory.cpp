@@ -23,6 +23,7 @@ std::string stage(const Setting& s) {
       return "stage: rm\n";
     case Task::grpo:
     case Task::rloo:
+    case Task::distillation:
       break;
   }
   s.refuse(std::string("--task ") + to_option(s.c.task.kind), "it has none; export to hf");

@@ -33,7 +33,8 @@ struct Setting {
   [[noreturn]] void refuse(const std::string& option, const std::string& reason) const;
 
   /// The model's name as a JSON string, which is a YAML and a TOML string too.
-  [[nodiscard]] std::string quoted_name() const;
+  [[nodiscard]] std::string quoted_name() const { return quoted(model.name); }
+  [[nodiscard]] static std::string quoted(const std::string& text);
 
   /// For a framework whose layers attend to all tokens before: refuses a window within --seq.
   void refuse_windows() const;

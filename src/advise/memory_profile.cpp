@@ -193,6 +193,7 @@ PlannedMemory memory_profile(const passes::StepProgram& step, const passes::Sche
   m.peak_allocated = trace.peak;
   m.peak_excluding_workspace = without.peak;
   m.resident = trace.resident;
+  m.cublas_workspace = simulate::cublas_bytes(model);
   m.peak_by_phase = trace.peak_by_phase;
   m.reference_forward_peak = trace.reference_peak;
   if (step.generation_bytes > 0)

@@ -194,6 +194,31 @@ std::string engine_note(const profile::Profile& result) {
                     gib(weights), left / row, c.run.seq);
 }
 
+/// What a teacher holds, and in which dtype TRL runs both models.
+void explain_teacher(const profile::Profile& result, std::vector<std::string>& notes) {
+  const StepConfig& c = result.config;
+  const profile::Memory& m = result.memory;
+  notes.push_back(fmt::format(
+      "the teacher, {}, has {:.3f} GiB of parameters; its forward runs without gradients in the "
+      "phase loss, while what the student saved is alive, and allocates {:.3f} GiB at most",
+      c.task.teacher.name,
+      gib(m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)]),
+      gib(m.reference_forward_peak)));
+  notes.emplace_back(
+      "beta is 1, DistillationTrainer's default (reverse KL): below 1 kernels are launched more "
+      "often and nothing more is held but two numbers a token");
+  if (c.layout.whole())
+    notes.push_back(fmt::format("bf16=True has no effect on what DistillationTrainer computes "
+                                "here: its loss runs beside "
+                                "the forward that torch.autocast is around (TRL 1.16, "
+                                "_ForwardRedirection), so both models "
+                                "compute in the dtype that they were loaded in, {}",
+                                to_option(c.precision.param_dtype)) +
+                    (c.precision.param_dtype == DType::f32 ? "; --param-dtype bf16 loads them in "
+                                                             "bf16"
+                                                           : ""));
+}
+
 /// What is planned of the cycle of completions, and what of it is not.
 void explain_online(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
@@ -206,6 +231,7 @@ void explain_online(const profile::Profile& result, std::vector<std::string>& no
     notes.emplace_back(
         "expandable segments are on while it trains, as verl sets them; a reward model and "
         "a critic are not planned");
+  if (c.task.distills()) explain_teacher(result, notes);
   if (c.task.reference == Reference::model)
     notes.push_back(
         c.verl()

@@ -130,7 +130,8 @@ class Phases {
   /// verl and RLOOTrainer compute them always; GRPOTrainer to correct for what an engine samples
   /// from.
   [[nodiscard]] bool scores() const {
-    return c_.verl() || c_.task.kind == Task::rloo || c_.task.rollout != Rollout::generate;
+    return c_.verl() || c_.task.kind == Task::rloo ||
+           (!c_.task.distills() && c_.task.rollout != Rollout::generate);
   }
 
   /// Whether such a forward is planned; why not is told.
@@ -161,8 +162,8 @@ class Phases {
   /// A plan of forwards alone, and what is there beside it; autograd's thread, which it does not
   /// have, keeps its cuBLAS workspace.
   void add(TaskPhase& phase, const profile::Profile& plan, std::int64_t beside) const {
-    beside += std::max<std::int64_t>(
-        0, at_peak(result_, Category::workspace) - at_peak(plan, Category::workspace));
+    beside +=
+        std::max<std::int64_t>(0, result_.memory.cublas_workspace - plan.memory.cublas_workspace);
     phase.allocated = plan.memory.peak_allocated + beside;
     phase.reserved = plan.memory.peak_reserved + beside;
     if (!empties_cache()) phase.reserved = std::max(phase.reserved, result_.memory.peak_reserved);

@@ -87,6 +87,11 @@ void read_attention(Keys& keys) {
 
 /// Files of TRL's other commands say what no SFTConfig has.
 void refuse_other_commands(const Keys& keys) {
+  if (keys.in_file("teacher_model_name_or_path"))
+    keys.refuse("teacher_model_name_or_path",
+                "is of trl distillation, whose files are not read: its step is planned by options, "
+                "--framework trl --task distillation --teacher MODEL with the student's name in "
+                "place of the file");
   for (const char* key : {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"})
     if (keys.in_file(key))
       keys.refuse(

@@ -72,6 +72,7 @@ void rope(Derivation& d);
 void swiglu(Derivation& d);
 void precomputed_grad(Derivation& d);
 void tiled_log_probs(Derivation& d);
+void tiled_divergence(Derivation& d);
 void linear_cross_entropy(Derivation& d);
 void tp_all_gather(Derivation& d);
 void tp_reduce_scatter(Derivation& d);

@@ -1,4 +1,5 @@
-// TRL v1.16, kernels/chunked_logprob.py: ChunkedLogProbFunction.backward.
+// TRL v1.16, kernels/chunked_logprob.py: ChunkedLogProbFunction.backward;
+// kernels/chunked_divergence.py: ChunkedDivergenceFunction.backward.
 #include <algorithm>
 
 #include "ac_advisor/ir/derivation.hpp"
@@ -79,6 +80,72 @@ void tiled_log_probs(Derivation& d) {
   if (to_hidden != no_id) d.give(0, to_hidden);
   if (to_weight != no_id) d.give(1, to_weight);
   if (to_bias != no_id) d.give(5, to_bias);
+}
+
+// inputs: the student's hidden [N, H] and weight [V, H], the teacher's [N, H'] and [V, H'], both
+// log-sum-exps [N], and what the divergence was made of, of which the output [N] is kept. Both
+// tiles of logits are made once more, in fp32; the student's becomes its gradient where it is, and
+// a copy in the products' dtype is multiplied into the sums, which are in fp32. The teacher has no
+// gradient.
+void tiled_divergence(Derivation& d) {
+  const ValueId hidden = d.in(0), weight = d.in(1), given = d.grad();
+  const auto tiles = d.attributes<TiledHead>();
+  const std::int64_t all = d.shape(hidden)[0], h = d.shape(hidden)[1], vocab = d.shape(weight)[0];
+  const DType types[] = {tiles.narrow ? DType::bf16 : d.dtype(hidden),
+                         tiles.narrow ? DType::bf16 : d.dtype(d.in(2))};
+  // of a sum an expanded number, made contiguous
+  const ValueId g = d.emit(OpKind::copy, {given}, {all}, DType::f32);
+  ValueId into_hidden = no_id, into_weight = no_id;
+  if (d.needs(0)) into_hidden = d.emit(OpKind::fill, {}, {all, h}, DType::f32);
+  if (d.needs(1)) into_weight = d.emit(OpKind::fill, {}, {vocab, h}, DType::f32);
+  const Shape tile{std::min<std::int64_t>(all, tiles.tokens), tiles.words};
+  const ValueId buffers[] = {d.emit(OpKind::empty, {}, tile, DType::f32),
+                             d.emit(OpKind::empty, {}, tile, DType::f32)};
+  const auto hold = [&](ValueId local) {  // until it is bound anew
+    if (local != no_id) d.emit_raw(OpKind::hold, {local}, {});
+  };
+  const auto rebind = [&](ValueId& local, ValueId next) {
+    hold(local);
+    local = next;
+  };
+  ValueId rows[] = {no_id, no_id}, gradient = no_id;
+  for (std::int64_t start = 0; start < all; start += tiles.tokens) {
+    const std::int64_t n = std::min<std::int64_t>(tiles.tokens, all - start);
+    for (std::size_t i = 0; i < 2; ++i)
+      rebind(rows[i], narrowed(d, d.part(d.in(2 * i), 0, start, n), types[i]));
+    for (std::int64_t word = 0; word < vocab; word += tiles.words) {
+      const std::int64_t v = std::min<std::int64_t>(tiles.words, vocab - word);
+      ValueId logits[] = {no_id, no_id};
+      for (std::size_t i = 0; i < 2; ++i) {
+        logits[i] = d.within(buffers[i], {n, v});
+        const ValueId words = narrowed(d, d.part(d.in(2 * i + 1), 0, word, v), types[i]);
+        d.emit_raw(OpKind::mm, {rows[i], words}, {logits[i]},
+                   Product{static_cast<std::int32_t>(d.shape(words).back())});
+      }
+      const ValueId wide = d.within(buffers[0], {n, v});
+      d.emit_raw(OpKind::softmax, {logits[0], logits[1], d.in(4), d.in(5), d.out(), g}, {wide});
+      rebind(gradient, narrowed(d, wide, types[0]));
+      if (into_hidden != no_id)
+        d.emit_raw(OpKind::addmm,
+                   {d.part(into_hidden, 0, start, n), gradient,
+                    narrowed(d, d.part(weight, 0, word, v), types[0])},
+                   {d.within(d.part(into_hidden, 0, start, n), {n, h})},
+                   Product{static_cast<std::int32_t>(v), Form::nn});
+      if (into_weight != no_id)
+        d.emit_raw(OpKind::addmm, {d.part(into_weight, 0, word, v), gradient, rows[0]},
+                   {d.within(d.part(into_weight, 0, word, v), {v, h})},
+                   Product{static_cast<std::int32_t>(n), Form::tn});
+    }
+  }
+  const auto narrow = [&](ValueId sum, ValueId like) {
+    return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
+  };
+  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight);
+  for (const ValueId local :
+       {rows[0], rows[1], gradient, g, buffers[0], buffers[1], into_hidden, into_weight})
+    hold(local);
+  if (to_hidden != no_id) d.give(0, to_hidden);
+  if (to_weight != no_id) d.give(1, to_weight);
 }
 
 }  // namespace ac_advisor::ir::derive

@@ -327,6 +327,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {mm_quantized, "gemm_4bit", derive::mm_quantized, C::matmul, 2, 1, 1, 1, 0, nullptr, QuantizedProduct{}},
   {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
   {tiled_log_probs, "sub", derive::tiled_log_probs, C::pointwise, 1, 1, 1, 1, 0, nullptr, TiledHead{}},
+  {tiled_divergence, "add", derive::tiled_divergence, C::pointwise, 1, 1, 1, 1, 0, nullptr, TiledHead{}},
   {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Number{}},
   {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_parts},
   {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},

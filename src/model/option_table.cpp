@@ -1,9 +1,11 @@
 // Every option of a training step, one row each (design, sections 8 and 11).
 #include "ac_advisor/model/option_table.hpp"
 
+#include <memory>
 #include <unordered_map>
 
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/spec.hpp"
 #include "option_rows.hpp"
 #include "options_choices.hpp"
 
@@ -153,6 +155,22 @@ constexpr OptionRow newer(OptionRow row) {
 }
 
 /// In JSON a boolean: in what it computes is compute_dtype.
+constexpr OptionRow teacher_row(const Words& w) {
+  OptionRow row = with(w);
+  row.parse = [](const OptionRow&, std::string_view, std::string_view text, StepConfig& c) {
+    c.task.teacher = {std::string(text), std::make_shared<const model::ModelSpec>(
+                                             model::load_model(std::string(text)))};
+  };
+  row.get = [](const StepConfig& c) -> OptionValue { return c.task.teacher.name; };
+  row.text = [](const StepConfig& c) { return c.task.teacher.name; };
+  row.set = [](const OptionRow& r, const OptionValue& v, StepConfig& c) {
+    const auto& name = std::get<std::string>(v);
+    if (!name.empty()) r.parse(r, r.name, name, c);
+    if (name.empty()) c.task.teacher = {};
+  };
+  return row;
+}
+
 constexpr OptionRow autocast_row(const Words& w) {
   OptionRow row = flag<&StepConfig::precision, &Precision::autocast>(w);
   row.words = autocast_words;
@@ -206,12 +224,18 @@ constexpr Requirement has_reference = {
     "only DPO, KTO, GRPO and RLOO compare with a reference", "use --task dpo, kto, grpo or rloo"};
 constexpr Requirement writes_answers = {
     [](const StepConfig& c) { return c.task.online(); }, task_conflict,
-    "only GRPO and RLOO train on completions that are written between their steps",
-    "use --task grpo or rloo"};
+    "only GRPO, RLOO and distillation train on completions that are written between their steps",
+    "use --task grpo, rloo or distillation"};
+constexpr Requirement compares_answers = {
+    [](const StepConfig& c) { return c.task.online() && c.task.compares(); }, task_conflict,
+    "only GRPO and RLOO compare the completions of a prompt", "use --task grpo or rloo"};
+constexpr Requirement has_teacher = {[](const StepConfig& c) { return c.task.distills(); },
+                                     task_conflict, "only distillation has a teacher",
+                                     "use --task distillation"};
 constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
-    "use --task dpo, kto, orpo, simpo, grpo or rloo"};
+    "use --task dpo, kto, orpo, simpo, grpo, rloo or distillation"};
 constexpr Requirement of_transformers_loop = {
     [](const StepConfig& c) {
       const std::string& f = c.runtime.framework;
@@ -242,9 +266,15 @@ constexpr OptionRow table[] = {
              "(pairs of a "
              "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
              "reward model of such pairs), grpo or rloo (completions that the model writes, by "
-             "their rewards; trl has them, and verl grpo) (sft)",
+             "their rewards; trl has them, and verl grpo) or distillation (such completions, by a "
+             "teacher's distributions; trl) (sft)",
              model})),
         of_trl),
+    needing(newer(teacher_row({"--teacher", "teacher", "MODEL",
+                               "with --task distillation, the model that is learned from, given as "
+                               "MODEL is, of the same vocabulary (none)",
+                               model})),
+            has_teacher),
     needing(
         newer(choice<&S::task, &TaskChoice::reference, references>(
             {"--ref", "ref", "WHAT",
@@ -254,17 +284,18 @@ constexpr OptionRow table[] = {
              "grpo or rloo model, adapter or none (beta 0, grpo's default; rloo's are dpo's)",
              model})),
         has_reference),
-    needing(
-        newer(whole<&S::task, &TaskChoice::prompt>({"--prompt", "prompt", "N",
-                                                    "with --task dpo, kto, orpo, simpo, grpo or "
-                                                    "rloo: tokens of each sequence that are the "
-                                                    "prompt's, which are not scored (0)",
-                                                    model},
-                                                   0, most_tokens)),
-        scores_answers),
+    needing(newer(whole<&S::task, &TaskChoice::prompt>(
+                {"--prompt", "prompt", "N",
+                 "with --task dpo, kto, orpo, simpo, grpo, "
+                 "rloo or distillation: tokens of each sequence that are the "
+                 "prompt's, which are not scored (0)",
+                 model},
+                0, most_tokens)),
+            scores_answers),
     needing(newer(mode<apply_rollout, rollout_option>(
                 {"--rollout", "rollout", "WHO",
-                 "with --task grpo or rloo, who writes the completions: generate (transformers, on "
+                 "with --task grpo, rloo or distillation, who writes the completions: generate "
+                 "(transformers, on "
                  "this "
                  "model), vllm:SHARE (an engine on this device, with that share of it; "
                  "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
@@ -274,7 +305,8 @@ constexpr OptionRow table[] = {
             writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::completion>(
                 {"--completion", "completion", "N",
-                 "with --task grpo or rloo: tokens of the longest completion; --seq is then "
+                 "with --task grpo, rloo or distillation: tokens of the longest completion; --seq "
+                 "is then "
                  "--prompt and "
                  "it (0: what --seq leaves)",
                  model},
@@ -287,7 +319,7 @@ constexpr OptionRow table[] = {
                  "which a step over all ranks has whole groups (0: not said)",
                  model},
                 0, most_tokens)),
-            writes_answers),
+            compares_answers),
     needing(newer(whole<&S::task, &TaskChoice::score_batch>(
                 {"--score-batch", "score_batch", "N",
                  "with --framework verl: rows of a micro-batch that is scored without gradients "

@@ -78,12 +78,13 @@ struct Unsupported {
   const char* because;
 };
 constexpr const char* next_tasks =
-    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward, grpo and rloo";
+    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward, grpo, rloo and "
+    "distillation";
 constexpr Unsupported unsupported[] = {
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
     {"--task", "ppo", next_tasks},
-    {"--task", "distill", next_tasks},
-    {"--task", "gkd", next_tasks},
+    {"--task", "gkd",
+     "TRL's experimental GKDTrainer is not planned yet; use distillation, the DistillationTrainer"},
     {"--task", "embed", next_tasks},
     {"--task", "classify", next_tasks},
     {"-dtype", "fp8", "FP8 is of matrix products alone: use --fp8 tensorwise or rowwise with bf16"},

@@ -6,9 +6,16 @@
 
 namespace ac_advisor::options {
 
-inline constexpr Choice<Task> tasks[] = {
-    {"sft", Task::sft},       {"dpo", Task::dpo},   {"orpo", Task::orpo}, {"simpo", Task::simpo},
-    {"reward", Task::reward}, {"grpo", Task::grpo}, {"kto", Task::kto},   {"rloo", Task::rloo}};
+inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},
+                                         {"dpo", Task::dpo},
+                                         {"orpo", Task::orpo},
+                                         {"simpo", Task::simpo},
+                                         {"reward", Task::reward},
+                                         {"grpo", Task::grpo},
+                                         {"kto", Task::kto},
+                                         {"rloo", Task::rloo},
+                                         {"distillation", Task::distillation},
+                                         {"distill", Task::distillation, false}};
 inline constexpr Choice<Rollout> plain_rollouts[] = {{"generate", Rollout::generate},
                                                      {"served", Rollout::served}};
 inline constexpr Choice<Reference> references[] = {{"model", Reference::model},

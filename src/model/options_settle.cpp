@@ -209,7 +209,10 @@ bool frozen_as_loaded(const StepConfig& c) {
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   // A preset's autocast is for what is not sharded: FSDP has its own mixed precision.
   const bool in_fp32 = hand.has("--compute-dtype") && c.precision.compute_dtype == DType::f32;
-  if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) {
+  // TRL v1.16, models/utils.py, _ForwardRedirection: DistillationTrainer's loss runs in the place
+  // of the forward that accelerate has put torch.autocast around.
+  const bool beside_forward = c.task.distills();
+  if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32 || beside_forward)) {
     // A trainer's bf16 is DeepSpeed's bf16.enabled: no autocast, the module cast whole.
     const bool cast_whole = c.layout.zero() && c.precision.autocast && !in_fp32;
     if (cast_whole && !hand.has("--param-dtype")) c.precision.param_dtype = DType::bf16;
@@ -360,7 +363,9 @@ void settle_task(StepConfig& c, const Choices& hand) {
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "
                     "or adapter");
-  const bool tiles = c.task.compares() && c.runtime.framework == "trl";
+  if (c.task.distills() && c.task.teacher.name.empty())
+    throw UserError(task + ": a student learns from a teacher; give --teacher MODEL");
+  const bool tiles = (c.task.compares() || c.task.distills()) && c.runtime.framework == "trl";
   const LossKind own = tiles ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +

@@ -10,19 +10,19 @@ using ir::OpId;
 namespace {
 
 /// Whether what an op makes dies before its node ends. Of a backward that is written in Python:
-/// TRL's ChunkedLogProbFunction, whose tiles come and go, DTensor's loss_parallel, its ring
-/// attention and its products, transformers' own of bloom and phimoe, torchao's, or bitsandbytes';
-/// of a quotient or baddbmm, whose two gradients are an expression each, or of a triangular
-/// solution, whose formula binds its product anew, twice.
+/// TRL's ChunkedLogProbFunction and ChunkedDivergenceFunction, whose tiles come and go, DTensor's
+/// loss_parallel, its ring attention and its products, transformers' own of bloom and phimoe,
+/// torchao's, or bitsandbytes'; of a quotient or baddbmm, whose two gradients are an expression
+/// each, or of a triangular solution, whose formula binds its product anew, twice.
 bool lets_go_of_its_own(const ir::Program& p, const ir::Op& op) {
   if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
   const ir::OpKind kind = p.op(op.forward).kind;
-  return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::vocab_parallel_loss ||
-         kind == ir::OpKind::recomputed_gelu || kind == ir::OpKind::routing_multiplier ||
-         kind == ir::OpKind::float8_linear || kind == ir::OpKind::div ||
-         kind == ir::OpKind::solve_triangular || kind == ir::OpKind::baddbmm ||
-         kind == ir::OpKind::ring_attention || kind == ir::OpKind::mm_quantized ||
-         kind == ir::OpKind::row_adapter;
+  return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::tiled_divergence ||
+         kind == ir::OpKind::vocab_parallel_loss || kind == ir::OpKind::recomputed_gelu ||
+         kind == ir::OpKind::routing_multiplier || kind == ir::OpKind::float8_linear ||
+         kind == ir::OpKind::div || kind == ir::OpKind::solve_triangular ||
+         kind == ir::OpKind::baddbmm || kind == ir::OpKind::ring_attention ||
+         kind == ir::OpKind::mm_quantized || kind == ir::OpKind::row_adapter;
 }
 
 /// Whether an op is of a compiled backward, which lets go of what it was given and of what it makes

@@ -72,6 +72,7 @@ double ModelFlops::of_backward(const ir::Op& op) const {
     case OpKind::linear_cross_entropy:
       return all - ir::flops(p_, forward);
     case OpKind::tiled_log_probs:  // tiles of logits
+    case OpKind::tiled_divergence:
       return op.kind == OpKind::mm ? 0 : all;
     default:
       return all;

@@ -191,6 +191,22 @@ TEST_CASE("RLOO is exported with its own beta, which is 0 where there is no refe
   CHECK(says(exported("hf", llama_8b(), c), {"beta: 0.05\n"}));
 }
 
+TEST_CASE("distillation is exported with its teacher, in the dtype that is planned") {
+  StepConfig c = plain("hf");
+  c.runtime.framework = "trl";
+  c.memory.loss = LossKind::tiled;
+  c.memory.hold_output = false;
+  c.task.kind = Task::distillation;
+  c.task.teacher = {"Qwen/Qwen3-8B", std::make_shared<const model::ModelSpec>(llama_8b())};
+  c.task.prompt = 512;
+  c.run.seq = 1536;
+  const std::string text = exported("hf", llama_8b(), c);
+  CHECK(says(text, {"trl.DistillationConfig", "max_completion_length: 1024",
+                    "teacher_model_name_or_path: \"Qwen/Qwen3-8B\"", "dtype: bfloat16"}));
+  for (const char* absent : {"num_generations:", "beta"})
+    CHECK(text.find(absent) == std::string::npos);
+}
+
 TEST_CASE("autocast, clipping and optimizers are in each framework's own words") {
   StepConfig c;
   c.precision.autocast = true;

@@ -95,6 +95,12 @@ TEST_CASE("a step has the phases that its trainer runs, in their order") {
         Names{"rollout", "old_log_prob", "update"});
   CHECK(names(planned(with(rloo, {{"--lora", "8"}}))) ==
         Names{"rollout", "old_log_prob", "ref_log_prob", "update"});
+  // A teacher reads what was written in the update itself.
+  CHECK(names(planned({{"--framework", "trl"},
+                       {"--task", "distillation"},
+                       {"--teacher", "llama-3.2-1b"},
+                       {"--prompt", "256"},
+                       {"--rollout", "vllm:0.3"}})) == Names{"rollout", "update"});
   CHECK(names(advise::plan(small(), resolve_options({}))).empty());
   CHECK(names(planned(with(of_trl, {{"--world", "4"},
                                     {"--shard", "zero3"},

@@ -240,6 +240,7 @@ TEST_CASE("bad values name file, line, key and what would be right") {
                  "router_aux_loss_coef: some: is no number"));
   CHECK(contains(why(trl + "load_in_4bit: true\n"), "use_peft: true"));
   CHECK(contains(why(trl + "num_generations: 4\n"), "--framework trl --task grpo or rloo"));
+  CHECK(contains(why(trl + "teacher_model_name_or_path: x\n"), "--task distillation --teacher"));
   CHECK(contains(why(trl + "optim: adamw_anyprecision\n"), "no optimizer of ours"));
   CHECK(contains(why("colour: red\n"), "--tool NAME says which it is"));
   CHECK(contains(why("- a\n- b\n"), "is a map of keys to values"));

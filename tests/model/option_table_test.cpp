@@ -47,6 +47,7 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (!texts.empty()) return texts;
   if (row.most > 0) return {std::to_string(row.least), std::to_string(row.least + 1)};
   if (row.name == "--framework") return {"liger", "hf"};
+  if (row.name == "--teacher") return {"qwen2.5-1.5b", "llama-3.2-1b"};
   if (row.name == "--gpu") return {"a100-80gb", "cpu"};
   if (row.name == "--dropout") return {"0.25"};
   if (row.name == "--capacity-factor") return {"1.25"};
@@ -92,6 +93,11 @@ OptionList given(const OptionRow& row, const std::string& text) {
     list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});
   if (row.name == "--task" && (text == "grpo" || text == "rloo"))
     list.emplace_back("--prompt", "8");
+  const bool distills = row.name == "--task" && text == "distillation";
+  if (row.name == "--teacher")
+    list.insert(list.end(), {{"--framework", "trl"}, {"--task", "distillation"}});
+  if (distills) list.emplace_back("--teacher", "llama-3.2-1b");
+  if (distills || row.name == "--teacher") list.emplace_back("--prompt", "8");
   if (row.name == "--task" && text == "kto") list.emplace_back("--batch", "2");
   if (of_prompt || (of_reference && text != "none")) list.emplace_back("--task", "dpo");
   if (of_reference && text == "adapter") list.emplace_back("--lora", "8");

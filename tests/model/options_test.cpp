@@ -1,4 +1,5 @@
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/spec.hpp"
 
 #include <doctest/doctest.h>
 
@@ -588,14 +589,16 @@ TEST_CASE("a task of pairs settles its reference and its loss, and says what it 
   CHECK(resolve({{"--framework", "trl"}}).task.kind == Task::sft);
   CHECK(says(error({{"--task", "dpo"}}), {"--framework hf --task dpo", "use --framework trl"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "ppo"}}),
-             {"--task ppo", "not planned yet", "dpo, kto, orpo, simpo, reward, grpo and rloo"}));
+             {"--task ppo", "not planned yet",
+              "dpo, kto, orpo, simpo, reward, grpo, rloo and distillation"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "dpp"}}), {"--task dpp", "dpo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--ref", "model"}}), {"--task sft --ref model"}));
   CHECK(says(error(with(dpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
   CHECK(says(error(with(dpo, {{"--ref", "none"}})), {"--ref none", "--task orpo or simpo"}));
   CHECK(says(error(with(dpo, {{"--loss", "ce"}})), {"--task dpo --loss ce"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "reward"}, {"--prompt", "8"}}),
-             {"--task reward --prompt 8", "use --task dpo, kto, orpo, simpo, grpo or rloo"}));
+             {"--task reward --prompt 8",
+              "use --task dpo, kto, orpo, simpo, grpo, rloo or distillation"}));
 }
 
 TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and says who writes") {
@@ -620,6 +623,28 @@ TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and sa
   CHECK(says(error(with(grpo, {{"--rollout", "sglang"}})), {"generate, vllm:SHARE"}));
   CHECK(says(error({{"--framework", "trl"}, {"--rollout", "served"}}),
              {"--task sft --rollout served", "use --task grpo"}));
+}
+
+TEST_CASE("distillation has a teacher, no reference, and no autocast where nothing is sharded") {
+  const OptionList plain = {{"--framework", "trl"}, {"--task", "distillation"}, {"--prompt", "64"}};
+  const OptionList taught = with(plain, {{"--teacher", "llama-3.1-8b"}});
+  const StepConfig c = resolve(taught);
+  CHECK(c.task.teacher.name == "llama-3.1-8b");
+  CHECK(c.task.teacher.model->layers == 32);
+  CHECK(c.task.reference == Reference::none);
+  CHECK(c.memory.loss == LossKind::tiled);
+  CHECK_FALSE(c.precision.autocast);
+  CHECK(c.precision.compute_dtype == DType::f32);  // as both are loaded, whatever bf16=True says
+  CHECK(resolve(with(taught, {{"--param-dtype", "bf16"}})).precision.compute_dtype == DType::bf16);
+  const OptionList zero2 = {{"--world", "2"}, {"--shard", "zero2"}};
+  CHECK(resolve(with(taught, zero2)).precision.param_dtype == DType::bf16);  // DeepSpeed casts it
+  CHECK(resolve(with(taught, {{"--completion", "100"}})).run.seq == 164);
+  CHECK(says(error(plain), {"--task distillation", "give --teacher MODEL"}));
+  CHECK(says(error(with(plain, {{"--teacher", "no-such-model"}})), {"no-such-model"}));
+  CHECK(says(error(with(taught, {{"--ref", "model"}})), {"--task distillation --ref model"}));
+  CHECK(says(error(with(taught, {{"--group", "4"}})), {"--group", "use --task grpo or rloo"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--teacher", "llama-3.1-8b"}}),
+             {"--task sft --teacher", "use --task distillation"}));
 }
 
 TEST_CASE("RLOO has a reference unless it is told to have none, as its beta is 0.05") {

@@ -180,6 +180,12 @@ bool has_peaks(const json& document) {
 
 std::filesystem::path folder() { return std::filesystem::path(source_dir) / "tests/oracle"; }
 
+/// A teacher's configuration is a file of its own, as what the option takes.
+void find_teacher(OracleCase& c) {
+  for (auto& [option, value] : c.options)
+    if (option == "--teacher") value = folder() / "teachers" / (value + ".json");
+}
+
 }  // namespace
 
 std::vector<OracleCase> read_oracle(const std::string& file) {
@@ -204,6 +210,7 @@ std::vector<OracleCase> read_oracle(const std::string& file) {
     for (const auto& [name, value] : c.options)
       c.label += " " + name + (value.empty() ? "" : " " + value);
     if (const int times = ++labels[c.label]; times > 1) c.label += " #" + std::to_string(times);
+    find_teacher(c);
     add_defaults_of_scripts(c);
     cases.push_back(std::move(c));
   }

@@ -1,21 +1,15 @@
 """The cases of distillation_peaks.json: a student and its teacher, and the planner's options."""
 
+import json
+import pathlib
 import random
 
-from loop_cases import ALL, MODELS, QLORA, of
+from loop_cases import ALL, MODELS, QLORA
 
 TRL = "--framework trl --task distillation"
 
 # What a student of loop_cases.py can learn from: the vocabulary is the same.
-TEACHERS = {
-    "llama_wide": of("llama", 3072, 8192, 8, 24, 8, 128, 128256, True),
-    "untied_wide": of("llama", 2048, 5632, 6, 16, 16, 128, 32768, False),
-    "qwen2_wide": of("qwen2", 1536, 8960, 8, 12, 2, 128, 151936, True),
-    "qwen3_wide": of("qwen3", 2048, 6144, 8, 16, 8, 128, 151936, True),
-    "gemma_wide": of("gemma", 2048, 16384, 6, 8, 1, 256, 128000, True),
-    "granite_wide": of("granite", 2560, 8192, 6, 20, 4, 128, 49155, True, embedding_multiplier=12.0,
-                       residual_multiplier=0.22, logits_scaling=8.0, attention_multiplier=0.0078125),
-}
+TEACHERS = {file.stem: json.loads(file.read_text()) for file in sorted(pathlib.Path(__file__).parent.glob("teachers/*.json"))}
 TAUGHT_BY = {"llama": ["llama_wide", "smollm3"], "untied": ["untied_wide", "mistral"], "mistral": ["untied_wide"],
              "qwen2": ["qwen2_wide", "qwen3_wide"], "qwen3": ["qwen3_wide", "qwen2_wide"], "gemma": ["gemma_wide"],
              "granite": ["granite_wide"], "smollm3": ["llama_wide"]}

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -277,6 +278,30 @@ TEST_CASE("RLOO's loss is of sequences: a number a row, over what the policy sai
   const ir::Op& ratio = first(p, ir::OpKind::minimum, ir::Owner::policy);
   CHECK(p.value(p.input(ratio, 0)).shape == ir::Shape{pairs});
   for (const ir::Op& op : p.ops) CHECK(op.module.owner == ir::Owner::policy);
+}
+
+TEST_CASE("a teacher of other sizes runs without gradients, and both heads are read in tiles") {
+  model::ModelSpec teacher = small_model();
+  teacher.hidden = 96;
+  teacher.layers = 3;
+  StepConfig c = of_task(Task::distillation);
+  c.task.prompt = 24;
+  c.task.teacher = {"teacher", std::make_shared<const model::ModelSpec>(teacher)};
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  CHECK(parameter_bytes(step, ir::Owner::reference) == 2 * model::parameter_count(teacher));
+  const ir::Op& head = first(p, ir::OpKind::tiled_divergence, ir::Owner::policy);
+  const std::int64_t tokens = pairs * (seq - 24);
+  CHECK(p.value(p.input(head, 0)).shape == ir::Shape{tokens, 64});
+  CHECK(p.value(p.input(head, 2)).shape == ir::Shape{tokens, 96});
+  CHECK(p.value(p.output(head, 0)).shape == ir::Shape{tokens});
+  // An embedding, 3 blocks of four norms' and products' ops: none of the teacher's has a backward.
+  for (const ir::Op& op : p.ops)
+    if (op.module.owner == ir::Owner::reference) CHECK(op.phase == ir::Phase::loss);
+  // Two tiles of (tokens, 32768) in fp32 forward, and two once more backward.
+  std::int64_t tiles = 0;
+  for (const ir::Storage& s : p.storages) tiles += s.bytes == tokens * 32768 * 4 ? 1 : 0;
+  CHECK(tiles == 4);
 }
 
 TEST_CASE("what writing completions takes is of all rows of a step") {

@@ -84,6 +84,7 @@ enum class OpKind : std::uint8_t {
   mm_quantized,      ///< a layer's product; its backward dequantizes the weight once more
   precomputed_grad,  ///< a loss whose gradients were computed in forward (chunked)
   tiled_log_probs,   ///< log-probabilities of targets; its backward makes the tiles of logits again
+  tiled_divergence,  ///< of each token, between two models' distributions; as tiled_log_probs
   // Backward kinds.
   fill,
   embedding_backward,

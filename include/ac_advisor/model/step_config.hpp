@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ac_advisor {
+
+namespace model {
+struct ModelSpec;
+}
 
 /// f8: e4m3 or e5m2, which differ in values alone.
 enum class DType : std::uint8_t { bf16, f32, i64, i32, u8, f16, f8 };
@@ -143,8 +148,9 @@ enum class TransformerImpl : std::uint8_t {
 /// What a step trains for. `sft`: the next token. `dpo`, `orpo`, `simpo`: pairs of a chosen and a
 /// rejected answer. `reward`: a score of each, by a head of one number. `grpo`, `rloo`: completions
 /// that the model wrote itself, in groups whose rewards are compared. `kto`: answers, each good or
-/// bad, beside those of other prompts.
-enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto, rloo };
+/// bad, beside those of other prompts. `distillation`: completions that the model wrote itself,
+/// whose tokens' distributions are compared with a teacher's.
+enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto, rloo, distillation };
 /// What a task's reference log-probabilities come from: nothing, a second model, the model itself
 /// with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
@@ -162,11 +168,19 @@ enum class Scorer : std::uint8_t { none, policy, reference };
 /// never.
 enum class RouterLoss : std::uint8_t { automatic, on, off };
 
+/// A model that another one learns from, by the name or file that was given; empty: none.
+struct Teacher {
+  std::string name;
+  std::shared_ptr<const model::ModelSpec> model;  ///< null where there is no name
+  bool operator==(const Teacher& other) const { return name == other.name; }
+};
+
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
   /// No option: of a second model, where it is not that of the trained one's parameters.
   std::optional<DType> reference_dtype;
+  Teacher teacher;
   std::int64_t prompt = 0;      ///< tokens of each row that are the prompt's, which no loss scores
   std::int64_t completion = 0;  ///< tokens of each row that were written: its others; 0: not said
   std::int64_t group = 0;       ///< completions of a prompt; 0: not said
@@ -184,7 +198,7 @@ struct TaskChoice {
 
   [[nodiscard]] bool supervised() const { return kind == Task::sft; }
   /// Its loss is of the fused LM head's log-probabilities, over a reference's if there is one.
-  [[nodiscard]] bool compares() const { return against_reference() || online(); }
+  [[nodiscard]] bool compares() const { return against_reference() || (online() && !distills()); }
   /// Its loss is not defined without a reference.
   [[nodiscard]] bool against_reference() const { return kind == Task::dpo || kind == Task::kto; }
   /// A reference's forwards run within the step.
@@ -193,7 +207,12 @@ struct TaskChoice {
   }
   [[nodiscard]] bool scores() const { return scorer != Scorer::none; }
   /// Of completions that the model writes between its steps.
-  [[nodiscard]] bool online() const { return kind == Task::grpo || kind == Task::rloo; }
+  [[nodiscard]] bool online() const {
+    return kind == Task::grpo || kind == Task::rloo || distills();
+  }
+  [[nodiscard]] bool distills() const { return kind == Task::distillation; }
+  /// Parameters that are never trained are there beside the model's: a reference's or a teacher's.
+  [[nodiscard]] bool second_model() const { return reference == Reference::model || distills(); }
   /// Of answers that are given: TRL's preference trainers and the reward model's.
   [[nodiscard]] bool preference() const { return !supervised() && !online(); }
   [[nodiscard]] bool pairs() const { return preference() && kind != Task::kto; }

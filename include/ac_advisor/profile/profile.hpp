@@ -83,7 +83,8 @@ struct Memory {
   std::int64_t resident = 0;         ///< alive between steps
   /// The highest while DPO's reference runs its forward; 0: none runs.
   std::int64_t reference_forward_peak = 0;
-  std::int64_t host_pinned = 0;  ///< pinned host memory that tensors wait in; 0: none
+  std::int64_t cublas_workspace = 0;  ///< of all cuBLAS handles, which is there all the time
+  std::int64_t host_pinned = 0;       ///< pinned host memory that tensors wait in; 0: none
   std::string peak_phase;
   std::int64_t peak_step = 0;  ///< index into the schedule
   std::string peak_op, peak_module;

@@ -26,7 +26,67 @@ std::string in_parts(const ModelSpec&, const StepConfig& c) {
          given("--ep", l.ep);
 }
 
+bool drops(const ModelSpec& m) {
+  return m.attention_dropout > 0 || m.residual_dropout > 0 || m.embedding_dropout > 0;
+}
+
+std::string of_teacher(const ModelSpec&, const StepConfig& c) {
+  return with(c, "--teacher " + c.task.teacher.name);
+}
+bool has_teacher(const StepConfig& c) { return c.task.distills() && c.task.teacher.model; }
+
+/// The teacher's own forward, as one of its supervised steps has it.
+StepConfig taught_by(StepConfig c) {
+  c.task = {};
+  c.adapters = {};
+  c.memory.ac = AcMode::none;
+  c.memory.loss = LossKind::ce;
+  c.layout = {};
+  return c;
+}
+
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task distillation, a teacher of another vocabulary",
+     "DistillationTrainer compares whole distributions and refuses other sizes (TRL 1.16)",
+     "choose a teacher of the same vocab_size",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return has_teacher(c) && c.task.teacher.model->vocab != m.vocab;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return of_teacher(m, c) + " of " + std::to_string(c.task.teacher.model->vocab) +
+              " words for one of " + std::to_string(m.vocab);
+     }},
+    {"--task distillation, a teacher that is an imported graph, or refused by itself",
+     "its forward is planned as that of a model of its own",
+     "see what ac-advisor plan says of the teacher, or choose another",
+     [](const ModelSpec&, const StepConfig& c) {
+       return has_teacher(c) && (c.task.teacher.model->graph != nullptr ||
+                                 find_exclusion(*c.task.teacher.model, taught_by(c)) != nullptr);
+     },
+     of_teacher},
+    {"--task distillation, a head with a bias, or dropout in either model",
+     "what DistillationTrainer makes of them is not planned yet", "use another model",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return has_teacher(c) && (m.head_bias || drops(m) || c.run.dropout > 0 ||
+                                 c.task.teacher.model->head_bias || drops(*c.task.teacher.model));
+     },
+     [](const ModelSpec& m, const StepConfig& c) { return of_teacher(m, c) + " for " + m.family; }},
+    {"--task distillation --autocast bf16 or fp16",
+     "its loss runs in the place of the forward that accelerate has put torch.autocast around "
+     "(TRL 1.16, models/utils.py, _ForwardRedirection), so nothing is autocast",
+     "leave --autocast out, and load both models in bf16: --param-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.distills() && c.precision.autocast;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, std::string("--autocast ") + autocast_option(c));
+     }},
+    {"--task distillation --shard fsdp1, fsdp2, hsdp:N or zero3",
+     "a sharded teacher of its own sizes is not planned yet", "use --shard ddp or zero2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.distills() && (c.layout.fsdp() || c.layout.zero3());
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task dpo, kto or --ref model, --shard fsdp1",
      "a sharded reference, and a second forward of what is sharded, are not planned yet",
      "use --shard fsdp2, or with --task dpo --ref precomputed",
@@ -88,8 +148,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "TRL switches dropout modules off and leaves what is a function on: not planned yet",
      "use --task sft",
      [](const ModelSpec& m, const StepConfig& c) {
-       return preference(c) && (c.run.dropout > 0 || m.attention_dropout > 0 ||
-                                m.residual_dropout > 0 || m.embedding_dropout > 0);
+       return preference(c) && (c.run.dropout > 0 || drops(m));
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return c.run.dropout > 0 ? with(c, "--dropout") : task(c) + " for " + m.family;

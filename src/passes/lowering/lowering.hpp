@@ -488,6 +488,7 @@ class Lowering : private Emission {
   void task_loss();
 
   // preference.cpp
+  [[nodiscard]] const model::ModelSpec& second_spec() const;
   void declare_beside_worker();
   V scored_labels();
   V sum_of_sequence(V log_probs);
@@ -542,6 +543,17 @@ class Lowering : private Emission {
   // rloo.cpp
   void logged_ratio(V ratio, V entropy);
   void loss_rloo();
+
+  // distillation.cpp
+  /// A model's final states of the tokens that are compared, (N, its width), and its head.
+  struct HeadOf {
+    V rows{}, weight{};
+  };
+  V teacher_states();
+  V last_states(V hidden, std::int64_t width);
+  V compared_rows(V states, V valid);
+  V divergence(const HeadOf& student, const HeadOf& teacher);
+  void loss_distillation();
 
   // verl.cpp
   void verl_inputs();

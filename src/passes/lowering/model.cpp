@@ -406,6 +406,9 @@ void Lowering::task_loss() {
     case Task::rloo:
       loss_rloo();
       break;
+    case Task::distillation:
+      loss_distillation();
+      break;
   }
 }
 

@@ -1,5 +1,6 @@
 // TRL v1.16, trainer/dpo_trainer.py: DataCollatorForPreference, DPOTrainer._compute_loss with the
 // loss "sigmoid". A batch is pairs: the chosen rows first, then the rejected ones.
+#include "ac_advisor/passes/pipeline.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -20,7 +21,7 @@ StepConfig forward_alone(StepConfig config) {
 
 StepConfig of_reference(StepConfig config) {
   config = forward_alone(std::move(config));
-  if (config.task.reference != Reference::model) return config;
+  if (!config.task.second_model()) return config;
   config.adapters = {};  // a model of its own is the base as it was loaded
   config.precision.param_dtype = config.reference_dtype();
   return config;
@@ -37,6 +38,11 @@ ModelValues without_adapters(ModelValues model) {
 }
 
 }  // namespace
+
+/// A teacher is another model than what it teaches; a reference is the same.
+const model::ModelSpec& Lowering::second_spec() const {
+  return config_.task.distills() ? *config_.task.teacher.model : spec_;
+}
 
 /// The collator's masks, the reference's log-probabilities that were computed before, or the
 /// reference model. Its parameters are never optimized.
@@ -70,14 +76,18 @@ void Lowering::declare_task() {
     for (V& side : s_.precomputed) side = given({kto ? tokens[0] : tokens[0] / 2}, DType::f32);
   if (task.reference == Reference::adapter && !task.online()) s_.reference = without_adapters(m_);
   if (task.reference == Reference::adapter && task.scores()) m_ = without_adapters(m_);
-  if (task.reference != Reference::model) return;
+  if (!task.second_model()) return;
   if (config_.verl()) return declare_beside_worker();
   const StepConfig config = of_reference(config_);
   const std::vector<V> inputs = s_.inputs;
+  const std::vector<StageBlocks> stages = s_.stages;
+  const std::int32_t blocks = s_.blocks;
   const std::size_t own = s_.parameters.size();
   s_.reference = {};
-  Lowering(spec_, config, s_, ir::Owner::reference).declare();
+  Lowering(second_spec(), config, s_, ir::Owner::reference).declare();
   s_.inputs = inputs;
+  s_.stages = stages;
+  s_.blocks = blocks;
   s_.reference.ids = m_.ids;
   s_.reference.labels = m_.labels;
   for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
@@ -158,8 +168,12 @@ void Lowering::apart(ir::Owner owner, const std::function<void(Lowering&)>& run)
   const std::vector<V> graph_held = s_.graph_held;
   const bool policy = owner == ir::Owner::no_grad;
   const StepConfig config = policy ? forward_alone(config_) : of_reference(config_);
-  Lowering scoring(spec_, config, s_, owner, policy ? s_.model : s_.reference);
+  Lowering scoring(policy ? spec_ : second_spec(), config, s_, owner,
+                   policy ? s_.model : s_.reference);
+  const std::vector<StageBlocks> stages = s_.stages;
+  if (!policy) s_.stages = stages_of_rank(second_spec(), config);
   run(scoring);
+  s_.stages = stages;
   s_.graph_held = graph_held;  // a function's context goes with its call
   for (auto i = first; i < p_.ops.size(); ++i)
     for (V v : p_.outputs(p_.ops[i])) p_.value(v).requires_grad = false;

@@ -1,4 +1,6 @@
 // Refused: what a task of pairs is not planned with.
+#include <memory>
+
 #include "ac_advisor/graph/graph.hpp"
 #include "passes/exclusions/cases.hpp"
 
@@ -27,7 +29,55 @@ void llamafactory(StepConfig& c) {
   c.memory.loss = LossKind::ce;
 }
 
+model::ModelSpec distilled(StepConfig& c) {
+  c.runtime.framework = "trl";
+  c.task.kind = Task::distillation;
+  c.task.prompt = 8;
+  c.memory.loss = LossKind::tiled;
+  c.memory.hold_output = false;
+  return small_model();
+}
+
+void taught_by(StepConfig& c, const model::ModelSpec& teacher) {
+  c.task.teacher = {"big", std::make_shared<const model::ModelSpec>(teacher)};
+}
+
 const Case cases[] = {
+    {"--task distillation, a teacher of another vocabulary",
+     [](auto&, StepConfig& c) {
+       model::ModelSpec teacher = distilled(c);
+       teacher.vocab = 640;
+       taught_by(c, teacher);
+     },
+     "--task distillation --teacher big of 640 words for one of 512"},
+    {"--task distillation, a teacher that is an imported graph, or refused by itself",
+     [](auto&, StepConfig& c) {
+       model::ModelSpec teacher = distilled(c);
+       import(teacher, c);
+       taught_by(c, teacher);
+     },
+     "--task distillation --teacher big"},
+    {"--task distillation, a head with a bias, or dropout in either model",
+     [](auto&, StepConfig& c) {
+       model::ModelSpec teacher = distilled(c);
+       teacher.residual_dropout = 0.1;
+       taught_by(c, teacher);
+     },
+     "--task distillation --teacher big"},
+    {"--task distillation --autocast bf16 or fp16",
+     [](auto&, StepConfig& c) {
+       taught_by(c, distilled(c));
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--task distillation --autocast bf16"},
+    {"--task distillation --shard fsdp1, fsdp2, hsdp:N or zero3",
+     [](auto&, StepConfig& c) {
+       taught_by(c, distilled(c));
+       c.task.rollout = Rollout::served;
+       sharded(c, Sharding::fsdp2);
+     },
+     "--task distillation --shard fsdp2"},
     {"--framework llamafactory --task other than sft, --shard fsdp1, fsdp2, hsdp:N or zero3",
      [](auto&, StepConfig& c) {
        llamafactory(c);
