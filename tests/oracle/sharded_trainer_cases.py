@@ -2,6 +2,7 @@
 
 import random
 
+from distillation_cases import TAUGHT_BY
 from loop_cases import ALL
 from task_cases import LENGTHS, TRL
 
@@ -91,4 +92,25 @@ def drawn_with_reference(count=8):
         yield name, " ".join(words + loop(draw))
 
 
-CASES = [*named(), *drawn(), *unpaired(), *drawn_unpaired(), *leave_one_out(), *drawn_with_reference()]
+def taught():
+    """With a teacher that is sharded, too. Under FSDP2 it stays on the host, and its forward ends in an error."""
+    for name, teacher in (("untied", "untied_wide"), ("qwen2", "qwen3_wide"), ("qwen2", "qwen2_wide")):
+        yield name, (f"--world 2 {TRL} --task distillation --teacher {teacher} --shard zero3 --rollout served --batch 2 "
+                     "--prompt 256 --completion 768")
+
+
+def drawn_taught(count=12):
+    """Drawn before any was planned for."""
+    draw = random.Random(55)
+    for _ in range(count):
+        name = draw.choice(list(TAUGHT_BY))
+        words = [f"--world {draw.choice([2, 4, 8])}", TRL, "--task distillation --teacher", draw.choice(TAUGHT_BY[name]),
+                 "--shard zero3 --rollout served --batch", draw.choice("1234"), "--prompt",
+                 draw.choice(["64", "256", "512"]), "--completion", draw.choice(["256", "500", "1024"])]
+        if draw.random() < 0.3:
+            words += ["--lora", draw.choice(["8", "16", "64"]), ALL]
+        yield name, " ".join(words + loop(draw))
+
+
+CASES = [*named(), *drawn(), *unpaired(), *drawn_unpaired(), *leave_one_out(), *drawn_with_reference(), *taught(),
+         *drawn_taught()]

@@ -43,6 +43,10 @@ def measure(model, words):
         known = transformers.TrainingArguments(bf16=True, **arguments(options, "unused"))  # noqa: F841
     if options.task == "sft":
         return measure_trainer(loop_peaks.MODELS[model], options, DTYPES[options.param_dtype])
+    if options.task == "distillation":
+        import distillation_peaks
+
+        return distillation_peaks.measure(model, words)
     if options.task in ("grpo", "rloo"):
         import scoring_peaks
 
@@ -64,7 +68,9 @@ def main():
     import trl
 
     import loop_peaks
+    from distillation_cases import ALL_MODELS
 
+    loop_peaks.MODELS = ALL_MODELS
     model, words = CASES[given.case]
     figures = measure(model, words)
     loop_peaks.write(given.output, with_case(given.output, CASES, model, words, figures),

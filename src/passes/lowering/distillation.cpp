@@ -48,40 +48,59 @@ ir::ValueId Lowering::compared_rows(V states, V valid) {
   return chosen;
 }
 
-/// Every tile of both models' logits in fp32, folded into statistics of the student's and the
-/// teacher's tokens, (N): the student's log-sum-exp, and what the divergence is beside it. Locals
-/// of the function die with it.
-ir::ValueId Lowering::divergence(const HeadOf& student, const HeadOf& teacher) {
-  const std::int64_t all = shape(student.rows)[0], words = shape(student.weight)[0];
-  std::vector<V> frame;
-  const auto local = [&](V v) {
-    frame.push_back(v);
-    return v;
-  };
-  const auto zeros = [&] { return make_int(OpKind::fill, {all}, DType::f32, {}); };
-  const auto least = [&] {
-    return local(make_int(OpKind::add_scalar, {all}, DType::f32, {zeros()}));
-  };
-  const V student_most = least(), teacher_most = least();
-  std::array<V, 7> sums{};  // of exponentials, products with logits and gaps; the last two of a JSD
-  for (V& sum : sums) sum = local(zeros());
-  const auto [sum, products, teacher_sum, teacher_gap, gap, jsd, kl] = sums;
-  std::array<V, 2> buffers{};
-  for (V& buffer : buffers) {
-    buffer = local(out({std::min(all, tile_tokens), tile_words}, DType::f32, false));
+/// What the products of a head are computed in.
+DType Lowering::product_dtype(const HeadOf& of) const {
+  return config_.precision.autocast ? config_.precision.compute_dtype : dtype(of.rows);
+}
+
+ir::ValueId Lowering::in_product_dtype(V part, const HeadOf& of) {
+  const DType type = product_dtype(of);
+  return dtype(part) == type ? part : make_int(OpKind::cast, shape(part), type, {part});
+}
+
+Lowering::Divergence Lowering::divergence_of(std::int64_t tokens) {
+  const auto zeros = [&] { return make_int(OpKind::fill, {tokens}, DType::f32, {}); };
+  const auto least = [&] { return make_int(OpKind::add_scalar, {tokens}, DType::f32, {zeros()}); };
+  Divergence d;
+  for (V& most : d.most) most = least();
+  for (V& sum : d.sums) sum = zeros();
+  for (V& buffer : d.buffers) {
+    buffer = out({std::min(tokens, tile_tokens), tile_words}, DType::f32, false);
     emit(OpKind::empty, {}, {buffer});
   }
-  const auto narrowed = [&](V part, DType type) {
-    return dtype(part) == type ? part : make_int(OpKind::cast, shape(part), type, {part});
-  };
-  const auto computes_in = [&](const HeadOf& of) {
-    return config_.precision.autocast ? config_.precision.compute_dtype : dtype(of.rows);
-  };
-  const auto log_sum = [&](V most, V exponentials, std::int64_t start, std::int64_t n) {
-    const V part = p_.narrow(exponentials, 0, start, n);
-    const V logarithm = make_int(OpKind::log, {n}, DType::f32, {part});
-    return make_int(OpKind::add, {n}, DType::f32, {p_.narrow(most, 0, start, n), logarithm});
-  };
+  return d;
+}
+
+/// most + log(sum of exponentials), of some of the tokens.
+ir::ValueId Lowering::log_sum(V most, V exponentials, std::int64_t start, std::int64_t n) {
+  const V logarithm =
+      make_int(OpKind::log, {n}, DType::f32, {p_.narrow(exponentials, 0, start, n)});
+  return make_int(OpKind::add, {n}, DType::f32, {p_.narrow(most, 0, start, n), logarithm});
+}
+
+/// Tiles of both models' logits in fp32, each pair folded into the statistics of its tokens.
+void Lowering::fold_tiles(const std::array<HeadOf, 2>& heads, const std::array<V, 2>& rows,
+                          const Divergence& d) {
+  const std::int64_t n = shape(rows[0])[0], words = shape(heads[0].weight)[0];
+  for (std::int64_t word = 0; word < words; word += tile_words) {
+    const std::int64_t w = std::min(tile_words, words - word);
+    std::array<V, 2> tiles{};
+    for (std::size_t i = 0; i < 2; ++i) {
+      tiles[i] = p_.on_storage_of(d.buffers[i], {n, w}, DType::f32, true);
+      const V part = in_product_dtype(p_.narrow(heads[i].weight, 0, word, w), heads[i]);
+      emit(OpKind::mm, {rows[i], part}, {tiles[i]},
+           ir::Product{static_cast<std::int32_t>(shape(part).back())});
+    }
+    p_.emit(OpKind::generated, phase_, at(leaf_),
+            std::vector<V>{tiles[0], tiles[1], d.most[0], d.exponentials()}, std::vector<V>{},
+            ir::Generated{});
+  }
+}
+
+/// ChunkedDivergenceFunction.forward, of the student and its teacher. Its locals die with it.
+ir::ValueId Lowering::divergence(const std::array<HeadOf, 2>& heads) {
+  const std::int64_t all = shape(heads[0].rows)[0];
+  const Divergence d = divergence_of(all);
   std::array<V, 4> of_chunk{ir::no_id, ir::no_id, ir::no_id, ir::no_id};
   const auto rebind = [&](std::size_t which, V next) {
     hold({of_chunk[which]});
@@ -89,42 +108,31 @@ ir::ValueId Lowering::divergence(const HeadOf& student, const HeadOf& teacher) {
   };
   for (std::int64_t start = 0; start < all; start += tile_tokens) {
     const std::int64_t n = std::min(tile_tokens, all - start);
-    const HeadOf* const models[] = {&student, &teacher};
     for (std::size_t i = 0; i < 2; ++i)
-      rebind(i, narrowed(p_.narrow(models[i]->rows, 0, start, n), computes_in(*models[i])));
-    for (std::int64_t word = 0; word < words; word += tile_words) {
-      const std::int64_t w = std::min(tile_words, words - word);
-      std::array<V, 2> tiles{};
-      for (std::size_t i = 0; i < 2; ++i) {
-        tiles[i] = p_.on_storage_of(buffers[i], {n, w}, DType::f32, true);
-        const V part = narrowed(p_.narrow(models[i]->weight, 0, word, w), computes_in(*models[i]));
-        emit(OpKind::mm, {of_chunk[i], part}, {tiles[i]},
-             ir::Product{static_cast<std::int32_t>(shape(part).back())});
-      }
-      p_.emit(OpKind::generated, phase_, at(leaf_),
-              std::vector<V>{tiles[0], tiles[1], student_most, sum}, std::vector<V>{},
-              ir::Generated{});
-    }
-    rebind(2, log_sum(student_most, sum, start, n));
-    rebind(3, log_sum(teacher_most, teacher_sum, start, n));
+      rebind(i, in_product_dtype(p_.narrow(heads[i].rows, 0, start, n), heads[i]));
+    fold_tiles(heads, {of_chunk[0], of_chunk[1]}, d);
+    rebind(2, log_sum(d.most[0], d.exponentials(), start, n));
+    rebind(3, log_sum(d.most[1], d.teachers_exponentials(), start, n));
   }
-  const V of_student = log_sum(student_most, sum, 0, all);
+  const V student = log_sum(d.most[0], d.exponentials(), 0, all);
   rebind(2, ir::no_id);
-  const V of_teacher = log_sum(teacher_most, teacher_sum, 0, all);
+  const V teacher = log_sum(d.most[1], d.teachers_exponentials(), 0, all);
   rebind(3, ir::no_id);
   const auto each = [&](OpKind kind, V a, V b) {
     return make_int(kind, {all}, DType::f32, {a, b});
   };
-  const V entropy = each(OpKind::add, of_student, each(OpKind::div, products, sum)),
-          apart = each(OpKind::add, each(OpKind::div, gap, sum), of_student);
-  const V result = out({all}, DType::f32, grad(student.rows) || grad(student.weight));
+  const V entropy = each(OpKind::add, student, each(OpKind::div, d.products(), d.exponentials())),
+          apart = each(OpKind::add, each(OpKind::div, d.gaps(), d.exponentials()), student);
+  const V result = out({all}, DType::f32, grad(heads[0].rows) || grad(heads[0].weight));
   emit(OpKind::tiled_divergence,
-       {student.rows, student.weight, teacher.rows, teacher.weight, of_student, of_teacher, apart},
+       {heads[0].rows, heads[0].weight, heads[1].rows, heads[1].weight, student, teacher, apart},
        {result},
        ir::TiledHead{static_cast<std::int32_t>(tile_tokens), static_cast<std::int32_t>(tile_words),
-                     is_half(computes_in(student))});
+                     is_half(product_dtype(heads[0]))});
   hold({apart, of_chunk[0], of_chunk[1]});
-  hold_all(frame);
+  for (const V most : d.most) hold({most});
+  for (const V sum : d.sums) hold({sum});
+  for (const V buffer : d.buffers) hold({buffer});
   make_int(OpKind::sum, {}, DType::f32, {entropy});  // what is logged, of which a step has a mean
   hold({entropy});
   return result;
@@ -144,7 +152,7 @@ void Lowering::loss_distillation() {
   const V counted = make_int(OpKind::sum, {}, DType::i64, {valid});
   const HeadOf student{compared_rows(states, valid), m_.lm_head},
       teacher{compared_rows(taught, valid), s_.reference.lm_head};
-  const V of_tokens = divergence(student, teacher);
+  const V of_tokens = divergence({student, teacher});
   const V total = out({}, DType::f32, grad(of_tokens));
   emit(OpKind::sum, {of_tokens}, {total});
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(tokens)});

@@ -549,10 +549,26 @@ class Lowering : private Emission {
   struct HeadOf {
     V rows{}, weight{};
   };
+  /// A number a token in fp32, (N), each, and the tiles of logits; the student's first.
+  struct Divergence {
+    std::array<V, 2> most{};  ///< the largest logits
+    std::array<V, 7> sums{};  ///< the last two of a beta below 1
+    std::array<V, 2> buffers{};
+    [[nodiscard]] V exponentials() const { return sums[0]; }
+    [[nodiscard]] V products() const { return sums[1]; }  ///< of exponentials and logits
+    [[nodiscard]] V teachers_exponentials() const { return sums[2]; }
+    [[nodiscard]] V gaps() const { return sums[4]; }  ///< between logits, weighted
+  };
   V teacher_states();
   V last_states(V hidden, std::int64_t width);
   V compared_rows(V states, V valid);
-  V divergence(const HeadOf& student, const HeadOf& teacher);
+  [[nodiscard]] DType product_dtype(const HeadOf& of) const;
+  V in_product_dtype(V part, const HeadOf& of);
+  Divergence divergence_of(std::int64_t tokens);
+  V log_sum(V most, V exponentials, std::int64_t start, std::int64_t n);
+  void fold_tiles(const std::array<HeadOf, 2>& heads, const std::array<V, 2>& rows,
+                  const Divergence& d);
+  V divergence(const std::array<HeadOf, 2>& heads);
   void loss_distillation();
 
   // verl.cpp

@@ -4,6 +4,7 @@
 // fit.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -64,6 +65,8 @@ class Zero3 {
                                      : engine.fetches.release(call, hook->forward));
       }
     };
+    const std::vector<Readers> loss = readers_of_teacher(old);
+    auto reading = loss.begin();
     std::size_t next = 0;
     for (std::size_t i = 0; i < old.size(); ++i) {
       phase_ = old[i].phase == Phase::recompute  ? Phase::recompute
@@ -71,7 +74,12 @@ class Zero3 {
                : i > 0                           ? old[i - 1].phase
                                                  : Phase::forward;
       run_hooks(i);
+      if (reading != loss.end() && i == reading->first) gather_one(*head_in_loss_);
       push(old[i]);
+      if (reading != loss.end() && i == reading->last) {
+        free(*head_in_loss_);
+        ++reading;
+      }
       if (i + 1 < old.size() && old[i + 1].group == old[i].group) continue;
       for (; next < ready_.size() && ready_[next].first <= first_ + static_cast<OpId>(i); ++next)
         on_gradient(ready_[next].second);
@@ -143,8 +151,39 @@ class Zero3 {
       const ir::ModulePath head{-1, ir::Module::lm_head, owner},
           table{-1, ir::Module::embed, owner};
       if (of_module_.count(key(head)) == 0) of_module_[key(head)] = parameters_of(table);  // tied
-      if (reads_head()) of_module_[key({-1, ir::Module::root, owner})] = parameters_of(head);
+      if (!reads_head()) continue;
+      if (c_.task.distills() && owner == ir::Owner::reference)
+        head_in_loss_ = parameters_of(head).front();
+      else
+        of_module_[key({-1, ir::Module::root, owner})] = parameters_of(head);
     }
+  }
+
+  /// TRL v1.16, trainer/utils.py, maybe_gather_lm_head_ctx: a teacher's forward has ended when the
+  /// student's loss reads its head, which is gathered for as long as that loss runs, forward and
+  /// once more backward, until the last product is added. First and last op of each.
+  struct Readers {
+    std::size_t first = 0, last = 0;
+  };
+  [[nodiscard]] std::vector<Readers> readers_of_teacher(const std::vector<Op>& old) const {
+    std::vector<Readers> readers;
+    if (!head_in_loss_) return readers;
+    const ValueId head = s_.parameters[*head_in_loss_].value;
+    std::optional<bool> backward;
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      const auto in = p_.inputs(old[i]);
+      if (old[i].module.owner != ir::Owner::policy ||
+          std::none_of(in.begin(), in.end(), [&](ValueId v) { return p_.root(v) == head; }))
+        continue;
+      const bool now = old[i].phase >= Phase::backward;
+      if (backward != now) readers.push_back({i, i});
+      backward = now;
+      readers.back().last = i;
+    }
+    for (Readers& r : readers)
+      for (std::size_t i = r.last; i < old.size() && old[i].group == old[r.first].group; ++i)
+        if (old[i].kind == OpKind::addmm) r.last = i;
+    return readers;
   }
   [[nodiscard]] Engine engine_of(bool own, const std::vector<ModuleHook>& hooks,
                                  const std::vector<Op>& old) const {
@@ -484,6 +523,7 @@ class Zero3 {
   std::vector<std::int64_t> elements_;  ///< by parameter
   std::vector<ValueId> instance_;       ///< by a parameter's value: where it is whole
   std::map<std::tuple<ir::Owner, int, ir::Module>, std::vector<std::size_t>> of_module_;
+  std::optional<std::size_t> head_in_loss_;  ///< a teacher's, among the parameters
   std::vector<Filled> in_bucket_;
   std::int64_t filled_ = 0;
   ValueId summed_ = no_id;      ///< of offload_optimizer: the part that came back last

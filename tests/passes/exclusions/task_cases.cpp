@@ -71,7 +71,7 @@ const Case cases[] = {
        c.precision.param_dtype = DType::f32;
      },
      "--task distillation --autocast bf16"},
-    {"--task distillation --shard fsdp1, fsdp2, hsdp:N or zero3",
+    {"--task distillation --shard fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        taught_by(c, distilled(c));
        c.task.rollout = Rollout::served;
