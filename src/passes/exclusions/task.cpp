@@ -35,17 +35,25 @@ std::string of_teacher(const ModelSpec&, const StepConfig& c) {
 }
 bool has_teacher(const StepConfig& c) { return c.task.distills() && c.task.teacher.model; }
 
-/// The teacher's own forward, as one of its supervised steps has it.
-StepConfig taught_by(StepConfig c) {
-  c.task = {};
-  c.adapters = {};
-  c.memory.ac = AcMode::none;
-  c.memory.loss = LossKind::ce;
-  c.layout = {};
-  return c;
+/// The teacher's own forward on one device, as a plain loop has it.
+StepConfig taught_by(const StepConfig& c) {
+  StepConfig own;
+  own.device = c.device;
+  own.run.batch = c.run.batch;
+  own.run.seq = c.run.seq;
+  own.run.attention = c.run.attention;
+  own.precision.param_dtype = own.precision.compute_dtype = own.precision.reduce_dtype =
+      c.reference_dtype();
+  return own;
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task distillation --shard fsdp1, fsdp2 or hsdp:N",
+     "TRL 1.16 leaves a teacher on the host there (accelerate's prepare_model in evaluation_mode "
+     "places none), and its forward ends in a RuntimeError",
+     "use --shard zero3, zero2 or ddp",
+     [](const ModelSpec&, const StepConfig& c) { return c.task.distills() && c.layout.fsdp(); },
+     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task distillation, a teacher of another vocabulary",
      "DistillationTrainer compares whole distributions and refuses other sizes (TRL 1.16)",
      "choose a teacher of the same vocab_size",
@@ -81,12 +89,6 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, std::string("--autocast ") + autocast_option(c));
      }},
-    {"--task distillation --shard fsdp1, fsdp2 or hsdp:N",
-     "TRL 1.16 leaves a teacher on the host there (accelerate's prepare_model in evaluation_mode "
-     "places none), and its forward ends in a RuntimeError",
-     "use --shard zero3, zero2 or ddp",
-     [](const ModelSpec&, const StepConfig& c) { return c.task.distills() && c.layout.fsdp(); },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task dpo, kto or --ref model, --shard fsdp1",
      "a sharded reference, and a second forward of what is sharded, are not planned yet",
      "use --shard fsdp2, or with --task dpo --ref precomputed",
