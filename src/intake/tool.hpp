@@ -124,7 +124,7 @@ struct Tool {
 
 /// Each in its own file.
 extern const Tool automodel, axolotl, litgpt, llamafactory, ms_swift, openrlhf, torchtitan,
-    torchtune, trl, verl;
+    torchtune, trl, trl_distillation, trl_grpo, verl;
 
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.

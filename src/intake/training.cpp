@@ -13,8 +13,10 @@
 namespace ac_advisor::intake {
 namespace {
 
-const Tool* const tools[] = {&llamafactory, &trl,    &axolotl, &torchtitan, &torchtune,
-                             &automodel,    &litgpt, &verl,    &ms_swift,   &openrlhf};
+/// Of two that would take a file the first.
+const Tool* const tools[] = {&llamafactory, &trl_distillation, &trl_grpo,  &trl,    &axolotl,
+                             &torchtitan,   &torchtune,        &automodel, &litgpt, &verl,
+                             &ms_swift,     &openrlhf};
 
 const Tool& tool_of(const Request& request, const Node& file) {
   for (const Tool* tool : tools)

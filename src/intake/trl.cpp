@@ -1,4 +1,5 @@
-// TRL's SFT script (trl/scripts/sft.py, 1.16.0): the YAML of `trl sft --config`.
+// TRL's scripts (trl/scripts, 1.16.0): the YAML of `trl sft --config`, and of `trl grpo` and `trl
+// distillation`, whose completions are written between their steps.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -85,42 +86,82 @@ void read_attention(Keys& keys) {
         keys.unplanned("attn_implementation", "sdpa, eager and flash_attention_2 are planned"));
 }
 
-/// Files of TRL's other commands say what no SFTConfig has.
-void refuse_other_commands(const Keys& keys) {
-  if (keys.in_file("teacher_model_name_or_path"))
-    keys.refuse("teacher_model_name_or_path",
-                "is of trl distillation, whose files are not read: its step is planned by options, "
-                "--framework trl --task distillation --teacher MODEL with the student's name in "
-                "place of the file");
-  for (const char* key : {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"})
-    if (keys.in_file(key))
-      keys.refuse(
-          key,
-          "is of trl grpo and trl rloo, whose files are not read: their steps are planned by "
-          "options, --framework trl --task grpo or rloo with the model's name in place of "
-          "the file");
+/// Who writes completions: grpo_config.py, vllm_mode; generation/vllm_generation.py puts its engine
+/// to sleep at level 2.
+void read_rollout(Keys& keys) {
+  if (!keys.flag("use_vllm")) return keys.option("use_vllm", "--rollout", "generate");
+  const std::string mode = keys.text("vllm_mode").value_or("colocate");
+  if (mode == "server") return keys.option("vllm_mode", "--rollout", "served");
+  if (mode != "colocate") keys.refuse("vllm_mode", "is colocate or server");
+  const std::string share = keys.text("vllm_gpu_memory_utilization").value_or("0.3");
+  const std::int64_t ranks = keys.count("vllm_tensor_parallel_size", 1);
+  const bool sleeps = keys.flag("vllm_enable_sleep_mode");
+  keys.option("use_vllm", "--rollout",
+              ranks == 1 && !sleeps
+                  ? "vllm:" + share
+                  : fmt::format("vllm:tp{},util={},sleep={}", ranks, share, sleeps ? 2 : 0));
+}
+
+/// A prompt's tokens are the data's.
+void read_completions(Keys& keys, const char* task) {
+  keys.out().options.emplace_back("--task", task);
+  if (!keys.by_hand("--prompt"))
+    keys.refuse("max_completion_length",
+                "says nothing of prompts, which are as long as the data has them; give --prompt N "
+                "by hand");
+  keys.option("max_completion_length", "--completion",
+              std::to_string(keys.count("max_completion_length", 512)));
+  read_rollout(keys);
+}
+
+/// A weight of a divergence: whether there is one.
+bool is_weighted(Keys& keys, const char* key) {
+  const std::optional<std::string> text = keys.text(key);
+  if (!text) return false;
+  double weight = 0;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), weight);
+  if (problem != std::errc{} || end != text->data() + text->size())
+    keys.refuse(key, "is no number");
+  return weight != 0;
 }
 
 /// sft_trainer.py, __init__: a coefficient of 0 switches the routers' auxiliary loss off; of a
 /// class without that loss any other is an error.
 void read_router_loss(Keys& keys) {
   constexpr const char* key = "router_aux_loss_coef";
-  const std::optional<std::string> text = keys.text(key);
-  if (!text) return;
-  double coefficient = 0;
-  const auto [end, problem] =
-      std::from_chars(text->data(), text->data() + text->size(), coefficient);
-  if (problem != std::errc{} || end != text->data() + text->size())
-    keys.refuse(key, "is no number");
-  keys.option(key, "--router-aux-loss", coefficient == 0 ? "off" : "on");
+  const bool on = is_weighted(keys, key);
+  if (keys.in_file(key)) keys.option(key, "--router-aux-loss", on ? "on" : "off");
 }
 
-void read(Keys& keys) {
-  refuse_other_commands(keys);
+/// The model, and what transformers' trainers have.
+void begin(Keys& keys) {
   if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "trl");
   keys.out().model_key = "model_name_or_path";
   keys.out().model = keys.text("model_name_or_path").value_or("");
   read_trainer_arguments(keys);
+}
+
+/// training_args.py, __post_init__: gradient_checkpointing counts only where
+/// activation_checkpointing is not given.
+void read_checkpointing(Keys& keys) {
+  const char* const checkpointing = keys.in_file("activation_checkpointing")
+                                        ? "activation_checkpointing"
+                                        : "gradient_checkpointing";
+  keys.option(checkpointing, "--ac", keys.flag(checkpointing) ? "full" : "none");
+  if (!keys.in_file("gradient_checkpointing_kwargs")) return;
+  const Node* reentrant = keys.node("gradient_checkpointing_kwargs")->find("use_reentrant");
+  if (reentrant != nullptr && truth_of(reentrant->text).value_or(false))
+    read_reentrant(keys, "gradient_checkpointing_kwargs");
+}
+
+void end(Keys& keys) {
+  read_checkpointing(keys);
+  read_attention(keys);
+  read_adapter(keys);
+}
+
+void read(Keys& keys) {
+  begin(keys);
   const std::optional<std::int64_t> length = keys.number("max_length");
   if (length)
     keys.option("max_length", "--seq", std::to_string(*length));
@@ -135,27 +176,74 @@ void read(Keys& keys) {
     assume_longest(keys, "max_length");
   }
   read_precision(keys);
-  // training_args.py, __post_init__: gradient_checkpointing counts only where
-  // activation_checkpointing is not given.
-  const char* const checkpointing = keys.in_file("activation_checkpointing")
-                                        ? "activation_checkpointing"
-                                        : "gradient_checkpointing";
-  keys.option(checkpointing, "--ac", keys.flag(checkpointing) ? "full" : "none");
-  if (keys.in_file("gradient_checkpointing_kwargs"))
-    if (const Node* reentrant = keys.node("gradient_checkpointing_kwargs")->find("use_reentrant");
-        reentrant != nullptr && truth_of(reentrant->text).value_or(false))
-      read_reentrant(keys, "gradient_checkpointing_kwargs");
   if (keys.text("loss_type").value_or("nll") != "nll")
     static_cast<void>(keys.unplanned("loss_type", "nll is planned"));
   if (keys.flag("activation_offloading"))
     keys.option("activation_offloading", "--offload", "activations");
   read_router_loss(keys);
-  read_attention(keys);
-  read_adapter(keys);
+  end(keys);
+}
+
+/// grpo_trainer.py: of a model with adapters the reference is the model with them off.
+void read_grpo(Keys& keys) {
+  begin(keys);
+  read_completions(keys, "grpo");
+  keys.option("num_generations", "--group", std::to_string(keys.count("num_generations", 8)));
+  const bool compares = is_weighted(keys, "beta");
+  keys.option("beta", "--ref", !compares ? "none" : keys.flag("use_peft") ? "adapter" : "model");
+  const std::string loss = keys.text("loss_type").value_or("dapo");
+  if (loss != "dapo")
+    keys.assume(
+        fmt::format("loss_type: {} is planned as dapo: it weighs tokens otherwise, and "
+                    "launches a few kernels more or fewer of a number a token",
+                    loss));
+  read_precision(keys);
+  read_router_loss(keys);
+  end(keys);
+}
+
+/// scripts/distillation.py: the teacher is loaded as the student is, unless its own arguments say
+/// otherwise.
+void read_teachers_dtype(Keys& keys) {
+  constexpr const char* key = "teacher_model_init_kwargs";
+  if (!keys.in_file(key)) return;
+  const Node* const given = keys.node(key);
+  for (const Member& member : given->members)
+    if (member.key != "dtype") keys.refuse(key, "its " + member.key + " is not planned");
+  const Node* const dtype = given->find("dtype");
+  if (dtype != nullptr && dtype->text != keys.text("dtype").value_or("float32"))
+    keys.refuse(key, "a teacher in another dtype than the student's is not planned");
+}
+
+void read_distillation(Keys& keys) {
+  begin(keys);
+  read_completions(keys, "distillation");
+  keys.option("teacher_model_name_or_path", "--teacher",
+              keys.text("teacher_model_name_or_path").value_or(""));
+  read_teachers_dtype(keys);
+  static_cast<void>(is_weighted(keys, "beta"));
+  if (keys.flag("fp16"))
+    keys.refuse("fp16", "beside a loss that is not autocast is not planned; leave it out");
+  read_precision(keys);
+  end(keys);
+}
+
+bool detects_distillation(const Node& file) {
+  return detects(file) && file.find("teacher_model_name_or_path") != nullptr;
+}
+
+/// What no SFTConfig has.
+bool detects_grpo(const Node& file) {
+  if (!detects(file)) return false;
+  for (const char* key : {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"})
+    if (file.find(key) != nullptr) return true;
+  return false;
 }
 
 }  // namespace
 
 const Tool trl{"trl", detects, read};
+const Tool trl_grpo{"trl-grpo", detects_grpo, read_grpo};
+const Tool trl_distillation{"trl-distillation", detects_distillation, read_distillation};
 
 }  // namespace ac_advisor::intake

@@ -239,12 +239,45 @@ TEST_CASE("bad values name file, line, key and what would be right") {
   CHECK(contains(why(trl + "router_aux_loss_coef: some\n"),
                  "router_aux_loss_coef: some: is no number"));
   CHECK(contains(why(trl + "load_in_4bit: true\n"), "use_peft: true"));
-  CHECK(contains(why(trl + "num_generations: 4\n"), "--framework trl --task grpo or rloo"));
-  CHECK(contains(why(trl + "teacher_model_name_or_path: x\n"), "--task distillation --teacher"));
+  CHECK(contains(why(trl + "num_generations: 4\n"), "give --prompt N by hand"));
   CHECK(contains(why(trl + "optim: adamw_anyprecision\n"), "no optimizer of ours"));
   CHECK(contains(why("colour: red\n"), "--tool NAME says which it is"));
   CHECK(contains(why("- a\n- b\n"), "is a map of keys to values"));
   CHECK(contains(why(trl + "max_length: null\n"), "give --seq N by hand"));
+}
+
+TEST_CASE(
+    "files of trl grpo and trl distillation are told by their keys, and want the prompt's length") {
+  const OptionList prompt{{"--prompt", "256"}};
+  const intake::Training grpo = read(trl + "num_generations: 4\nbeta: 0.01\n", prompt);
+  CHECK(grpo.tool == "trl-grpo");
+  CHECK(option(grpo, "--task") == "grpo");
+  CHECK(option(grpo, "--group") == "4");
+  CHECK(option(grpo, "--completion") == "512");  // its own default
+  CHECK(option(grpo, "--rollout") == "generate");
+  CHECK(option(grpo, "--ref") == "model");
+  CHECK(option(read(trl + "num_generations: 4\n", prompt), "--ref") == "none");  // beta is 0
+  CHECK(option(read(trl + "num_generations: 4\nbeta: 0.1\nuse_peft: true\n", prompt), "--ref") ==
+        "adapter");
+  const std::string engine = trl + "use_vllm: true\nvllm_gpu_memory_utilization: 0.4\n";
+  CHECK(option(read(engine, prompt), "--rollout") == "vllm:0.4");
+  CHECK(option(read(engine + "vllm_enable_sleep_mode: true\n", prompt), "--rollout") ==
+        "vllm:tp1,util=0.4,sleep=2");
+  CHECK(option(read(engine + "vllm_mode: server\n", prompt), "--rollout") == "served");
+  CHECK(contains(why(engine + "vllm_mode: remote\n", prompt), "is colocate or server"));
+  CHECK(contains(why(engine + "num_iterations: 2\n", prompt), "several iterations"));
+  CHECK(contains(why(engine + "beta: some\n", prompt), "beta: some: is no number"));
+
+  const std::string taught = trl + "teacher_model_name_or_path: llama-60m\ndtype: bfloat16\n";
+  const intake::Training t = read(taught, prompt);
+  CHECK(t.tool == "trl-distillation");
+  CHECK(option(t, "--teacher") == "llama-60m");
+  CHECK(option(t, "--param-dtype") == "bf16");
+  CHECK(option(t, "--autocast").empty());
+  CHECK(read(taught + "teacher_model_init_kwargs: {dtype: bfloat16}\n", prompt).tool == t.tool);
+  CHECK(contains(why(taught + "teacher_model_init_kwargs: {dtype: float32}\n", prompt),
+                 "another dtype than the student's"));
+  CHECK(contains(why(taught + "fp16: true\n", prompt), "fp16"));
 }
 
 TEST_CASE("TOML that its library stumbles over is refused with its line") {
@@ -587,8 +620,10 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
   for (const auto& [file, resolved] : oracle.at("files").items()) {
     CAPTURE(file);
     if (file.ends_with(".toml") && !test::has_toml) continue;
-    const intake::Training t = intake::read_training(
-        {(fs::path(source_dir) / file).string(), resolved.at("tool"), {{"--seq", "2048"}}, {}});
+    const intake::Training t = intake::read_training({(fs::path(source_dir) / file).string(),
+                                                      resolved.at("tool"),
+                                                      {{"--seq", "2048"}, {"--prompt", "512"}},
+                                                      {}});
     bool compared = false;
     for (const intake::Mapping& m : t.mapping) {
       const auto value = resolved.at("values").find(m.key);

@@ -14,6 +14,7 @@ bash itself, with nothing on its PATH but programs that write down how they were
 import argparse
 import contextlib
 import enum
+import importlib
 import importlib.util
 import json
 import logging
@@ -28,10 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def trl_values(path):
-    from trl.scripts.sft import make_parser
-
+def trl_values(path, command="sft"):
     os.environ["ACCELERATE_USE_CPU"] = "1"
+    make_parser = importlib.import_module(f"trl.scripts.{command}").make_parser
     parsed = make_parser().parse_args_and_config(["--config", str(path), "--use_cpu", "true"], fail_with_unknown_args=False)
     return {name: getattr(values, name) for values in parsed for name in vars(values)}
 
@@ -260,7 +260,9 @@ def openrlhf_values(path):
 
 
 TOOLS = {
-    "trl": ("trl*.yaml", trl_values),
+    "trl": ("trl-sft*.yaml", trl_values),
+    "trl-grpo": ("trl-grpo*.yaml", lambda path: trl_values(path, "grpo")),
+    "trl-distillation": ("trl-distillation*.yaml", lambda path: trl_values(path, "distillation")),
     "llamafactory": ("llamafactory*.yaml", llamafactory_values),
     "axolotl": ("axolotl*.yaml", axolotl_values),
     "torchtitan": ("torchtitan*.toml", torchtitan_values),
@@ -312,6 +314,7 @@ def same(ours, theirs):
 
 # By hand, as its user would have to: what a file leaves open.
 BY_HAND = {tool: ["--seq", "2048"] for tool in ("torchtune", "automodel", "litgpt", "ms-swift")} | {"openrlhf": ["--world", "8"]}
+BY_HAND |= {tool: ["--prompt", "512"] for tool in ("trl-grpo", "trl-distillation")}
 
 
 def ours(advisor, tool, path):
