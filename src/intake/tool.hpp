@@ -124,7 +124,7 @@ struct Tool {
 
 /// Each in its own file.
 extern const Tool automodel, axolotl, litgpt, llamafactory, ms_swift, openrlhf, torchtitan,
-    torchtune, trl, trl_distillation, trl_grpo, verl;
+    torchtune, trl, trl_distillation, trl_dpo, trl_grpo, trl_kto, trl_reward, trl_rloo, verl;
 
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.

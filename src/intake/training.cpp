@@ -14,9 +14,10 @@ namespace ac_advisor::intake {
 namespace {
 
 /// Of two that would take a file the first.
-const Tool* const tools[] = {&llamafactory, &trl_distillation, &trl_grpo,  &trl,    &axolotl,
-                             &torchtitan,   &torchtune,        &automodel, &litgpt, &verl,
-                             &ms_swift,     &openrlhf};
+const Tool* const tools[] = {&llamafactory, &trl_distillation, &trl_rloo, &trl_grpo, &trl_kto,
+                             &trl_dpo,      &trl_reward,       &trl,      &axolotl,  &torchtitan,
+                             &torchtune,    &automodel,        &litgpt,   &verl,     &ms_swift,
+                             &openrlhf};
 
 const Tool& tool_of(const Request& request, const Node& file) {
   for (const Tool* tool : tools)

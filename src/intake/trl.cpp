@@ -1,9 +1,12 @@
-// TRL's scripts (trl/scripts, 1.16.0): the YAML of `trl sft --config`, and of `trl grpo` and `trl
-// distillation`, whose completions are written between their steps.
+// TRL's scripts (trl/scripts, 1.16.0): the YAML of `trl sft --config`, of `trl dpo`, `trl kto` and
+// `trl reward`, and of `trl grpo`, `trl rloo` and `trl distillation`, whose completions are written
+// between their steps.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <initializer_list>
 
 #include "tool.hpp"
 
@@ -102,9 +105,13 @@ void read_rollout(Keys& keys) {
                   : fmt::format("vllm:tp{},util={},sleep={}", ranks, share, sleeps ? 2 : 0));
 }
 
+void begin_task(Keys& keys, const char* task) {
+  if (!keys.by_hand("--task")) keys.out().options.emplace_back("--task", task);
+}
+
 /// A prompt's tokens are the data's.
 void read_completions(Keys& keys, const char* task) {
-  keys.out().options.emplace_back("--task", task);
+  begin_task(keys, task);
   if (!keys.by_hand("--prompt"))
     keys.refuse("max_completion_length",
                 "says nothing of prompts, which are as long as the data has them; give --prompt N "
@@ -184,23 +191,81 @@ void read(Keys& keys) {
   end(keys);
 }
 
-/// grpo_trainer.py: of a model with adapters the reference is the model with them off.
-void read_grpo(Keys& keys) {
+/// Of a model with adapters the reference is the model with them off; with `precomputed`, numbers
+/// that come with the batch.
+void read_reference(Keys& keys, const char* key, bool precomputed = false) {
+  keys.option(key, "--ref",
+              precomputed             ? "precomputed"
+              : keys.flag("use_peft") ? "adapter"
+                                      : "model");
+}
+
+void assume_loss(Keys& keys, const std::string& loss, const std::string& planned) {
+  keys.assume(
+      fmt::format("loss_type: {} is planned as {}: it launches a few kernels more or fewer "
+                  "of a number a row or a token",
+                  loss, planned));
+}
+
+void read_rewarded(Keys& keys, const char* task, std::int64_t group) {
   begin(keys);
-  read_completions(keys, "grpo");
-  keys.option("num_generations", "--group", std::to_string(keys.count("num_generations", 8)));
-  const bool compares = is_weighted(keys, "beta");
-  keys.option("beta", "--ref", !compares ? "none" : keys.flag("use_peft") ? "adapter" : "model");
-  const std::string loss = keys.text("loss_type").value_or("dapo");
-  if (loss != "dapo")
-    keys.assume(
-        fmt::format("loss_type: {} is planned as dapo: it weighs tokens otherwise, and "
-                    "launches a few kernels more or fewer of a number a token",
-                    loss));
+  read_completions(keys, task);
+  keys.option("num_generations", "--group", std::to_string(keys.count("num_generations", group)));
+  if (is_weighted(keys, "beta"))
+    read_reference(keys, "beta");
+  else
+    keys.option("beta", "--ref", "none");
   read_precision(keys);
   read_router_loss(keys);
   end(keys);
 }
+
+void read_grpo(Keys& keys) {
+  read_rewarded(keys, "grpo", 8);
+  const std::string loss = keys.text("loss_type").value_or("dapo");
+  if (loss != "dapo") assume_loss(keys, loss, "dapo");
+}
+
+void read_rloo(Keys& keys) { read_rewarded(keys, "rloo", 2); }
+
+/// Rows of a prompt and an answer, of which the data says how long each is.
+void read_answers(Keys& keys, const char* task) {
+  begin(keys);
+  begin_task(keys, task);
+  const std::optional<std::int64_t> length = keys.number("max_length");
+  if (length)
+    keys.option("max_length", "--seq", std::to_string(*length));
+  else if (!keys.by_hand("--seq"))
+    keys.refuse("max_length", "none: rows are as long as the data has them; give --seq N by hand");
+  assume_longest(keys, "max_length");
+  read_precision(keys);
+  if (keys.flag("activation_offloading"))
+    keys.option("activation_offloading", "--offload", "activations");
+  end(keys);
+}
+
+void read_against_reference(Keys& keys, const char* task, const std::string& planned) {
+  read_answers(keys, task);
+  const bool precomputed = keys.flag("precompute_ref_log_probs");
+  read_reference(keys, "precompute_ref_log_probs", precomputed);
+  read_router_loss(keys);
+  if (!keys.in_file("loss_type")) return;
+  const std::vector<std::string> losses = keys.words("loss_type");
+  for (const std::string& loss : losses)
+    if (loss == "sft") static_cast<void>(keys.unplanned("loss_type", planned + " is planned"));
+  if (losses != std::vector<std::string>{planned})
+    assume_loss(keys, fmt::format("{}", fmt::join(losses, ", ")), planned);
+}
+
+void read_dpo(Keys& keys) {
+  if (keys.flag("padding_free"))
+    static_cast<void>(keys.unplanned("padding_free", "rows that are padded are planned"));
+  read_against_reference(keys, "dpo", "sigmoid");
+}
+
+void read_kto(Keys& keys) { read_against_reference(keys, "kto", "kto"); }
+
+void read_reward(Keys& keys) { read_answers(keys, "reward"); }
 
 /// scripts/distillation.py: the teacher is loaded as the student is, unless its own arguments say
 /// otherwise.
@@ -232,18 +297,40 @@ bool detects_distillation(const Node& file) {
   return detects(file) && file.find("teacher_model_name_or_path") != nullptr;
 }
 
-/// What no SFTConfig has.
+bool has_one_of(const Node& file, std::initializer_list<const char*> keys) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const char* key) { return file.find(key) != nullptr; });
+}
+
+/// By what no SFTConfig has.
 bool detects_grpo(const Node& file) {
-  if (!detects(file)) return false;
-  for (const char* key : {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"})
-    if (file.find(key) != nullptr) return true;
-  return false;
+  return detects(file) &&
+         has_one_of(file, {"max_completion_length", "num_generations", "vllm_mode", "use_vllm"});
+}
+bool detects_rloo(const Node& file) {
+  return detects_grpo(file) && has_one_of(file, {"normalize_advantages", "reward_clip_range"});
+}
+bool detects_kto(const Node& file) {
+  const Node* const loss = file.find("loss_type");
+  return detects(file) &&
+         (has_one_of(file, {"desirable_weight", "undesirable_weight"}) ||
+          (loss != nullptr && (loss->text == "kto" || loss->text == "apo_zero_unpaired")));
+}
+bool detects_dpo(const Node& file) {
+  return detects(file) && has_one_of(file, {"beta", "precompute_ref_log_probs"});
+}
+bool detects_reward(const Node& file) {
+  return detects(file) && file.find("center_rewards_coefficient") != nullptr;
 }
 
 }  // namespace
 
 const Tool trl{"trl", detects, read};
+const Tool trl_dpo{"trl-dpo", detects_dpo, read_dpo};
+const Tool trl_kto{"trl-kto", detects_kto, read_kto};
+const Tool trl_reward{"trl-reward", detects_reward, read_reward};
 const Tool trl_grpo{"trl-grpo", detects_grpo, read_grpo};
+const Tool trl_rloo{"trl-rloo", detects_rloo, read_rloo};
 const Tool trl_distillation{"trl-distillation", detects_distillation, read_distillation};
 
 }  // namespace ac_advisor::intake

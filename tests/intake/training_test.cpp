@@ -280,6 +280,36 @@ TEST_CASE(
   CHECK(contains(why(taught + "fp16: true\n", prompt), "fp16"));
 }
 
+TEST_CASE("files of trl dpo, kto, reward and rloo are told by what no other command has") {
+  const intake::Training dpo = read(trl + "beta: 0.1\nmax_length: 2048\n");
+  CHECK(dpo.tool == "trl-dpo");
+  CHECK(option(dpo, "--task") == "dpo");
+  CHECK(option(dpo, "--seq") == "2048");
+  CHECK(option(dpo, "--ref") == "model");
+  CHECK(option(read(trl + "beta: 0.1\nuse_peft: true\n"), "--ref") == "adapter");
+  CHECK(option(read(trl + "precompute_ref_log_probs: true\n"), "--ref") == "precomputed");
+  const intake::Training hinge = read(trl + "beta: 0.1\nloss_type: [hinge]\n");
+  CHECK(std::any_of(hinge.assumptions.begin(), hinge.assumptions.end(), [](const std::string& a) {
+    return contains(a, "hinge is planned as sigmoid");
+  }));
+  CHECK(contains(why(trl + "beta: 0.1\nloss_type: [sigmoid, sft]\n"), "sigmoid is planned"));
+  CHECK(contains(why(trl + "beta: 0.1\npadding_free: true\n"), "padding_free"));
+  CHECK(contains(why(trl + "beta: 0.1\nsync_ref_model: true\n"), "follows the policy"));
+  const intake::Training kto = read(trl + "desirable_weight: 1.3\nbeta: 0.2\n");
+  CHECK(kto.tool == "trl-kto");
+  CHECK(option(kto, "--task") == "kto");
+  CHECK(read(trl + "loss_type: apo_zero_unpaired\n").tool == "trl-kto");
+  const intake::Training reward = read(trl + "center_rewards_coefficient: 0.01\n");
+  CHECK(reward.tool == "trl-reward");
+  CHECK(option(reward, "--task") == "reward");
+  CHECK(option(reward, "--seq") == "1024");  // its own default
+  const OptionList prompt{{"--prompt", "64"}};
+  const intake::Training rloo =
+      read(trl + "num_generations: 2\nnormalize_advantages: true\n", prompt);
+  CHECK(rloo.tool == "trl-rloo");
+  CHECK(option(rloo, "--ref") == "model");  // beta is 0.05
+}
+
 TEST_CASE("TOML that its library stumbles over is refused with its line") {
   if (!test::has_toml) return;
   const auto refused = [](const std::string& text) -> std::string {

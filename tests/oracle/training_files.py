@@ -261,7 +261,11 @@ def openrlhf_values(path):
 
 TOOLS = {
     "trl": ("trl-sft*.yaml", trl_values),
+    "trl-dpo": ("trl-dpo*.yaml", lambda path: trl_values(path, "dpo")),
+    "trl-kto": ("trl-kto*.yaml", lambda path: trl_values(path, "kto")),
+    "trl-reward": ("trl-reward*.yaml", lambda path: trl_values(path, "reward")),
     "trl-grpo": ("trl-grpo*.yaml", lambda path: trl_values(path, "grpo")),
+    "trl-rloo": ("trl-rloo*.yaml", lambda path: trl_values(path, "rloo")),
     "trl-distillation": ("trl-distillation*.yaml", lambda path: trl_values(path, "distillation")),
     "llamafactory": ("llamafactory*.yaml", llamafactory_values),
     "axolotl": ("axolotl*.yaml", axolotl_values),
@@ -314,7 +318,7 @@ def same(ours, theirs):
 
 # By hand, as its user would have to: what a file leaves open.
 BY_HAND = {tool: ["--seq", "2048"] for tool in ("torchtune", "automodel", "litgpt", "ms-swift")} | {"openrlhf": ["--world", "8"]}
-BY_HAND |= {tool: ["--prompt", "512"] for tool in ("trl-grpo", "trl-distillation")}
+BY_HAND |= {tool: ["--prompt", "512"] for tool in ("trl-grpo", "trl-rloo", "trl-distillation")}
 
 
 def ours(advisor, tool, path):
