@@ -419,8 +419,8 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.expert_replicas() % c.layout.optimizer_instances != 0;
      },
      with<ep_with<instances_text>>},
-    {"--deterministic, a model without experts",
-     "it changes what is planned of a mixture of experts alone", "leave it out",
+    {"--deterministic, a model without experts", "it is planned of a mixture of experts alone",
+     "leave it out",
      [](const ModelSpec& m, const StepConfig& c) { return c.runtime.deterministic && !m.moe; },
      with<deterministic_text>},
     {"--transformer-impl --no-loss-parallel",
