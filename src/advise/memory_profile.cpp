@@ -41,7 +41,8 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
                   device.compute_capability,
                   config.device.threads,
                   config.runtime.kind == Runtime::ac_trainer,
-                  config.run.transformer_impl == TransformerImpl::transformer_engine};
+                  config.run.transformer_impl == TransformerImpl::transformer_engine,
+                  config.runtime.deterministic};
   return model;
 }
 

@@ -92,15 +92,18 @@ std::int64_t flash_forward_workspace(const Program& p, const Op& op,
   return allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(dim)));
 }
 
-// mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
-// query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
+// mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, where deterministic one for
+// each of the splits that fill the processors, and dk, dv expanded to the query's heads;
+// mha_varlen_bwd: with 128 tokens more for each document instead.
 std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
                                                 const WorkspaceTarget& target) {
   const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
   const std::int64_t documents = attributes<Sdpa>(op).documents;
   const std::int64_t tokens = documents > 0 ? q[2] + 128 * documents : rounded(q[2], 128);
   const std::int64_t rows = checked_mul(q[0] * q[1], tokens);
-  std::vector<std::int64_t> blocks{4 * rows, checked_mul(rows, 4 * rounded_head(q[3]))};
+  const std::int64_t splits =
+      target.deterministic && target.sm_count > 0 ? ceil_div(target.sm_count, q[0] * q[1]) : 1;
+  std::vector<std::int64_t> blocks{4 * rows, checked_mul(rows, splits * 4 * rounded_head(q[3]))};
   if (k[1] != q[1])
     blocks.resize(4, checked_mul(q.numel() / q[2] * k[2], size_of(p.value(p.input(op, 1)).dtype)));
   // _flash_attention_backward (aten/src/ATen/native/transformers/cuda/attention_backward.cu):

@@ -25,6 +25,8 @@ constexpr UnplannedArgument unplanned[] = {
     {"hybrid_override_pattern", "blocks of Mamba"},
     {"is_hybrid_model", "blocks of Mamba"},
     {"fp8_format", "FP8 of the model's file (it is the option --fp8)"},
+    {"fp8_param_gather", "weights in FP8"},
+    {"first_last_layers_bf16", "first and last layers that stay in bf16"},
     {"window_size", "sliding windows"},
     {"fp32_residual_connection", "an fp32 residual stream"},
     {"heterogeneous_layers_config_path", "blocks of several kinds"},

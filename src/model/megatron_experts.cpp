@@ -16,6 +16,8 @@ constexpr UnplannedArgument unplanned[] = {
     {"moe_z_loss_coeff", "the loss of the router's logits"},
     {"moe_expert_capacity_factor", "tokens that are dropped"},
     {"moe_pad_expert_input_to_capacity", "experts' inputs of one size"},
+    {"moe_router_padding_for_fp8", "a router that fills experts' rows up"},
+    {"moe_router_padding_for_quantization", "a router that fills experts' rows up"},
     {"moe_router_num_groups", "experts chosen by groups"},
     {"moe_router_group_topk", "experts chosen by groups"},
     {"moe_router_topk_limited_devices", "experts chosen by devices"},

@@ -779,7 +779,8 @@ constexpr OptionRow table[] = {
     needing(newer(flag<&S::runtime, &RuntimeChoice::deterministic>(
                 {"--deterministic", "deterministic", "",
                  "Megatron-LM's --deterministic-mode: a mixture of experts puts tokens back in "
-                 "order by another kernel, which keeps more",
+                 "order by another kernel, which keeps more, and FlashAttention's backward sums "
+                 "the queries' gradients in as many parts as fill the device",
                  device})),
             of_megatron_core),
     choice<&S::runtime, &RuntimeChoice::kind, runtimes>(

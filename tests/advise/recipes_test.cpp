@@ -169,7 +169,6 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 const std::vector<std::string> not_planned{
     "--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
     "--tp --lora",
-    "--transformer-impl --fp8, a model with experts",
     "--tp, a model whose layers are not like Llama's",
     "--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
     "--transformer-impl --cp N, a sliding window within --seq",

@@ -15,13 +15,11 @@ namespace {
 
 /// Workspace of the first op of `kind` in the small model's step.
 std::int64_t workspace(ir::OpKind kind, const StepConfig& config, model::ModelSpec model,
-                       bool trainer = false) {
+                       const ir::WorkspaceTarget& target = {}) {
   const ir::Program program = passes::build_step(model, config).program;
   const auto op = std::find_if(program.ops.begin(), program.ops.end(),
                                [&](const ir::Op& o) { return o.kind == kind; });
   REQUIRE(op != program.ops.end());
-  ir::WorkspaceTarget target;
-  target.trainer = trainer;
   return ir::workspace_bytes(program, *op, target);
 }
 
@@ -70,7 +68,22 @@ TEST_CASE("flash attention's backward has a sum a row and dq in fp32") {
   // 2 heads x 256 tokens: 130 rounded to 128s
   const std::int64_t bytes = rounded(4 * 2 * 256) + rounded(4 * 2 * 256 * 64);
   CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads()) == bytes);
-  CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads(), true) == bytes + 512);
+  ir::WorkspaceTarget target;
+  target.trainer = true;
+  CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads(), target) ==
+        bytes + 512);
+}
+
+TEST_CASE(
+    "where deterministic, flash attention's backward has dq in as many parts as fill the device") {
+  ir::WorkspaceTarget target;
+  target.deterministic = true;
+  // 132 processors, 2 heads of 3 sequences: 22 parts; of 5 14, which are more than 13.2.
+  for (const auto& [batch, parts] : {std::pair<std::int64_t, std::int64_t>{3, 22}, {5, 14}}) {
+    const std::int64_t rows = batch * 2 * 256;
+    CHECK(workspace(ir::OpKind::sdpa_backward, sequences(batch, 256), two_heads(), target) ==
+          rounded(4 * rows) + rounded(4 * rows * 64 * parts));
+  }
 }
 
 namespace {

@@ -175,6 +175,39 @@ TEST_CASE("an expert saves its input, its activation's input and output, and the
   }
 }
 
+TEST_CASE("in FP8 experts' rows are saved in 8 bits, sixteen by sixteen, and weights stay twice") {
+  constexpr std::int64_t e = 4, k = 2, number = 4, wide = 4 * h;
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise})
+    for (const bool grouped : {false, true})
+      for (const std::int64_t seq : {32, 24}) {
+        CAPTURE(static_cast<int>(recipe));
+        CAPTURE(grouped);
+        CAPTURE(seq);
+        StepConfig c = config();
+        c.run.seq = seq;
+        const std::string more = experts + (grouped ? R"(, "moe_grouped_gemm": true)" : "");
+        const std::int64_t plain =
+            bytes_of(gpt(3, more), c).resident - bytes_of(gpt(2, more), c).resident;
+        c.precision.fp8 = recipe;
+        const std::int64_t t = seq * b, rows = k * t, filled = e * ((rows / e + 15) / 16 * 16);
+        CHECK(filled == (seq == 24 ? 128 : rows));
+        // A dense MLP: the norm's output in 8 bits, what the activation reads, its result in 8
+        // bits.
+        const std::int64_t without_mlp =
+            saved_by_layer(c, dense) - t * h - 2 * t * wide - t * wide - 2 * number;
+        const std::int64_t of_experts =
+            filled * h + 2 * 2 * filled * wide + filled * wide + 2 * e * number;
+        // As in bf16, which the router is in: the norm's output is saved so, too.
+        const std::int64_t of_router = 2 * t * h + 4 * t * k + 8 * t * k,
+                           of_rows = 8 * rows + 1 * e * t + 2 * filled;
+        CHECK(saved_by_layer(c, more) == without_mlp + of_experts + of_router + of_rows);
+        // 2 bytes a weight of experts and attention, and what scales each product's five operands.
+        const std::int64_t products = 2 * e + 2, weights = e * 2 * h * wide + 4 * h * h;
+        CHECK(bytes_of(gpt(3, more), c).resident - bytes_of(gpt(2, more), c).resident - plain ==
+              2 * weights + products * (1 + 2 * 5) * number);
+      }
+}
+
 TEST_CASE("in deterministic mode the experts' output is saved as well") {
   StepConfig c = config();
   const std::int64_t without = saved_by_layer(c, experts);
@@ -276,6 +309,7 @@ TEST_CASE("arguments of experts that are not planned are refused by name") {
   for (const auto& [field, value] : {std::pair{"moe_z_loss_coeff", "0.001"},
                                      {"moe_expert_capacity_factor", "1.0"},
                                      {"moe_router_enable_expert_bias", "true"},
+                                     {"moe_router_padding_for_fp8", "true"},
                                      {"moe_permute_fusion", "true"},
                                      {"moe_token_dispatcher_type", "\"flex\""},
                                      {"moe_router_load_balancing_type", "\"seq_aux_loss\""},
@@ -380,6 +414,8 @@ TEST_CASE("Megatron's arguments: what is wrong is said with its field") {
   };
   CHECK(refused(R"(, "num_experts": 8)").find("\"num_experts\"") != std::string::npos);
   CHECK(refused(R"(, "fp8_format": "hybrid")").find("\"fp8_format\"") != std::string::npos);
+  CHECK(refused(R"(, "fp8_param_gather": true)").find("\"fp8_param_gather\"") != std::string::npos);
+  CHECK(refused(R"(, "first_last_layers_bf16": true)").find("in bf16") != std::string::npos);
   CHECK(refused(R"(, "num_query_groups": 3)").find("must divide") != std::string::npos);
   CHECK(refused(R"(, "normalization": "GroupNorm")").find("RMSNorm") != std::string::npos);
   CHECK(refused(R"(, "position_embedding_type": "yarn")").find("rope") != std::string::npos);

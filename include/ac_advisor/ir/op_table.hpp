@@ -24,9 +24,10 @@ struct WorkspaceTarget {
   bool cuda = true;  ///< false: PyTorch's CPU kernels
   std::int64_t sm_count = 132;
   std::int64_t compute_capability = 90;
-  std::int64_t threads = 1;  ///< of a CPU: its kernels have scratch a thread
-  bool trainer = false;      ///< this project's fused kernels on a GPU, not PyTorch's libraries
-  bool engine = false;       ///< Transformer Engine's linear layers, whose products are its own
+  std::int64_t threads = 1;    ///< of a CPU: its kernels have scratch a thread
+  bool trainer = false;        ///< this project's fused kernels on a GPU, not PyTorch's libraries
+  bool engine = false;         ///< Transformer Engine's linear layers, whose products are its own
+  bool deterministic = false;  ///< torch.use_deterministic_algorithms
 };
 
 /// All that is known of one op kind; every pass and both walkers read it here.

@@ -216,8 +216,7 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
   const V context = config_.layout.cp > 1                 ? ring_core(heads)
                     : by == Attention::eager || !engine() ? unfused_core(q, k, v)
                                                           : fused_core(heads);
-  const V y = in_fp8() ? linear_in_fp8(context, nullptr, b.o, ir::no_id, Module::o_proj)
-                       : linear(context, b.o.weight, ir::no_id, Split::rows, Module::o_proj);
+  const V y = linear(context, b.o, Split::rows, Module::o_proj);
   if (by == Attention::flash) hold({q, k, v});  // SelfAttention.forward's own, beside the copies
   return y;
 }

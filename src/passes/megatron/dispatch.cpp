@@ -198,6 +198,7 @@ ir::ValueId MegatronLayers::by_all_gather(const Block& b, V x, const Routing& ro
   const Permuted moved = permute(tokens, weights, chosen, rows, here);
   V y = experts(b, moved.rows, moved.weights);
   y = unpermute(y, moved.places, all);
+  hold({moved.rows});
   if (ranks > 1) {
     const DType type = dtype(weights);
     if (type != dtype_) y = cast(y, type);
@@ -248,7 +249,7 @@ ir::ValueId MegatronLayers::by_all_to_all(const Block& b, V x, const Routing& ro
     y = exchange_lists(OpKind::ep_reduce_scatter, y, sent);
     if (type != dtype_) y = cast(y, dtype_);
   }
-  hold({made});
+  hold({made, rows, weights});
   if (sends) y = exchange(OpKind::all_to_all, y, sent);
   y = fused ? unpermute_fused(y, moved.places, own) : unpermute(y, moved.places, own);
   hold({moved.rows, moved.weights, came, came_weights, routing.weights, routing.chosen});
@@ -264,7 +265,8 @@ ir::ValueId MegatronLayers::cast(V x, DType type) {
 
 ir::ValueId MegatronLayers::moe(const Block& b, V x) {
   V shared = ir::no_id;
-  if (spec_.moe->shared_intermediate > 0) shared = mlp(b, x);
+  if (spec_.moe->shared_intermediate > 0)
+    shared = mlp(b, linear(x, b.up, Split::columns, first_of_mlp()));
   const Routing routing = route(b, x);
   leaf_ = Module::mlp;
   const Shape whole = shape(x);

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "ac_advisor/ir/shape.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -78,12 +79,29 @@ std::string tokens_text(const StepConfig& c) {
   return "--batch " + std::to_string(c.run.batch) + " " + seq_text(c);
 }
 std::string fp8_of_sizes(const ModelSpec& m, const StepConfig& c) {
+  const std::string experts =
+      m.moe ? ", experts of " + std::to_string(m.moe->intermediate) : std::string();
   return with<fp8_with<tokens_text>>(m, c) + " of hidden_size " + std::to_string(m.hidden) +
-         ", intermediate_size " + std::to_string(m.intermediate) + " and " +
+         ", intermediate_size " + std::to_string(m.intermediate) + experts + " and " +
          std::to_string(m.heads) + " and " + std::to_string(m.kv_heads) + " heads of " +
          std::to_string(m.head_dim) +
          (c.layout.tp > 1 ? ", in " + std::to_string(c.layout.tp) + " parts" : "");
 }
+/// Sizes and tokens of each rank; experts' rows are filled up.
+bool multiplies_in_fp8(const ModelSpec& m, const StepConfig& c) {
+  constexpr std::int64_t multiple = 16, multiple_of_part = 8;
+  const std::int64_t tp = c.layout.tp, parts = c.layout.sequence_parallel ? tp : 1,
+                     tokens = c.run.batch * c.local_seq();
+  std::vector<std::int64_t> sizes{m.hidden, m.heads * m.head_dim / tp,
+                                  m.kv_heads * m.head_dim / tp};
+  const bool dense = !m.moe || std::count(m.sparse_block.begin(), m.sparse_block.end(), false) > 0;
+  if (dense) sizes.push_back(m.intermediate / tp);
+  if (m.moe) sizes.push_back(m.moe->intermediate / c.layout.expert_tp());
+  if (m.moe) sizes.push_back(m.moe->shared_intermediate / tp);
+  return tokens % std::lcm(multiple, multiple_of_part * parts) == 0 &&
+         std::all_of(sizes.begin(), sizes.end(), [](std::int64_t n) { return n % multiple == 0; });
+}
+
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
@@ -283,23 +301,13 @@ constexpr Exclusion all_exclusions[] = {
               c.precision.fp8 == Fp8Recipe::mx;
      },
      with<fp8_text>},
-    {"--transformer-impl --fp8, a model with experts",
-     "experts in Transformer Engine's FP8 are not planned yet", "leave --fp8 out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return c.precision.float8() && m.moe.has_value();
-     },
-     with<fp8_text>},
-    {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
-     "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
+    {"--transformer-impl --fp8, sizes or tokens that are no multiples of 16",
+     "Transformer Engine's products in FP8 take no other (cublaslt_gemm.cu, "
+     "CanonicalizeGemmInput), nor parts of sequences of no multiple of 8 tokens (utils.py, "
+     "assert_dim_for_fp8_exec)",
      "give such sizes for each rank, or leave --fp8 out",
      [](const ModelSpec& m, const StepConfig& c) {
-       const std::int64_t size = 16, tokens = 8 * (c.layout.sequence_parallel ? c.layout.tp : 1);
-       const std::int64_t sizes[] = {m.hidden, m.intermediate / c.layout.tp,
-                                     m.heads * m.head_dim / c.layout.tp,
-                                     m.kv_heads * m.head_dim / c.layout.tp};
-       const bool odd = std::any_of(std::begin(sizes), std::end(sizes),
-                                    [](std::int64_t n) { return n % size != 0; });
-       return c.precision.float8() && (odd || c.run.batch * c.run.seq % tokens != 0);
+       return c.precision.float8() && !multiplies_in_fp8(m, c);
      },
      fp8_of_sizes},
     {"--transformer-impl --offload", "its cpu_offloading is not planned", "leave --offload out",
@@ -419,8 +427,8 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.expert_replicas() % c.layout.optimizer_instances != 0;
      },
      with<ep_with<instances_text>>},
-    {"--deterministic, a model without experts",
-     "it changes what is planned of a mixture of experts alone", "leave it out",
+    {"--deterministic, a model without experts", "it is planned of a mixture of experts alone",
+     "leave it out",
      [](const ModelSpec& m, const StepConfig& c) { return c.runtime.deterministic && !m.moe; },
      with<deterministic_text>},
     {"--transformer-impl --no-loss-parallel",

@@ -30,6 +30,7 @@ void MegatronLayers::declare_experts(Block& b) {
     if (!grouped) add_down();
   }
   for (std::int64_t i = 0; grouped && i < local_experts(); ++i) add_down();
+  if (in_fp8()) declare_experts_in_fp8(b);
 }
 
 /// The activation, and its product with the weight of each row, which is in the router's dtype. Of
@@ -85,6 +86,7 @@ ir::ValueId MegatronLayers::weighted_activation(V x, V weights) {
 /// All experts' products in one call, and one gradient of all rows; a gradient of each weight,
 /// which are there together.
 ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>& layers) {
+  if (in_fp8()) return grouped_linear_in_fp8(x, layers);
   leaf_ = Module::experts;
   const auto count = static_cast<std::int32_t>(layers.size());
   const std::int64_t rows = shape(x)[0], in = layers.front().in, out = layers.front().out;
@@ -119,23 +121,37 @@ ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>&
 
 ir::ValueId MegatronLayers::expert_mlp(const LinearValues& up, const LinearValues& down, V rows,
                                        V weights) {
-  const V wide = linear(rows, up.weight, ir::no_id, Split::none, Module::experts);
-  return linear(weighted_activation(wide, weights), down.weight, ir::no_id, Split::none,
-                Module::experts);
+  const V wide = linear(rows, up, Split::none, Module::experts);
+  return linear(weighted_activation(wide, weights), down, Split::none, Module::experts);
 }
 
-/// `rows` [rows, 1, hidden] in the order of experts, their weights [rows, 1, 1].
-ir::ValueId MegatronLayers::experts(const Block& b, V rows, V weights) {
-  if (spec_.moe->megatron->grouped)
-    return grouped_linear(weighted_activation(grouped_linear(rows, b.first_of_expert), weights),
-                          b.second_of_expert);
+/// TEGroupedMLP.forward, whose variables hold what its products read.
+ir::ValueId MegatronLayers::grouped_experts(const Block& b, V rows, V weights) {
+  const std::int64_t all = shape(rows)[0], count = local_experts(),
+                     needed = rows_in_fp8(all / count) * count;
+  rows = padded(rows, needed);
+  weights = padded(weights, needed);
+  const V wide = grouped_linear(rows, b.first_of_expert),
+          active = weighted_activation(wide, weights),
+          made = grouped_linear(active, b.second_of_expert), y = padded(made, all);
+  hold({rows, weights, wide, active, made});
+  return y;
+}
+
+ir::ValueId MegatronLayers::sequential_experts(const Block& b, V rows, V weights) {
   const std::int64_t count = local_experts(), all = shape(rows)[0];
-  if (count == 1) return expert_mlp(b.first_of_expert[0], b.second_of_expert[0], rows, weights);
+  const std::int64_t each = all / count, needed = rows_in_fp8(each);
+  const auto expert = [&](std::size_t i, V x, V by) {
+    const V y = expert_mlp(b.first_of_expert[i], b.second_of_expert[i], filled_up(x, needed),
+                           filled_up(by, needed));
+    return first_rows(y, each);
+  };
+  if (count == 1) return expert(0, rows, weights);
   leaf_ = Module::experts;
   const auto parts = [&](V whole) {
     std::vector<V> made;
     Shape one = shape(whole);
-    one.set(0, all / count);
+    one.set(0, each);
     for (std::int64_t i = 0; i < count; ++i) {
       made.push_back(p_.on_storage_of(whole, one, dtype(whole), false));
       p_.value(made.back()).requires_grad = true;
@@ -146,13 +162,18 @@ ir::ValueId MegatronLayers::experts(const Block& b, V rows, V weights) {
   const std::vector<V> rows_of = parts(rows), weights_of = parts(weights);
   std::vector<V> outs;
   for (std::size_t i = 0; i < rows_of.size(); ++i)
-    outs.push_back(
-        expert_mlp(b.first_of_expert[i], b.second_of_expert[i], rows_of[i], weights_of[i]));
+    outs.push_back(expert(i, rows_of[i], weights_of[i]));
   leaf_ = Module::experts;
   const V joined = bf16(shape(rows));
   p_.emit(OpKind::cat, phase_, at(leaf_), outs, std::vector<V>{joined});
   hold_all(outs);
   return joined;
+}
+
+/// `rows` [rows, 1, hidden] in the order of experts, their weights [rows, 1, 1].
+ir::ValueId MegatronLayers::experts(const Block& b, V rows, V weights) {
+  return spec_.moe->megatron->grouped ? grouped_experts(b, rows, weights)
+                                      : sequential_experts(b, rows, weights);
 }
 
 }  // namespace ac_advisor::passes

@@ -20,25 +20,36 @@ Shape turned(const Shape& s) { return {s.back(), s.numel() / s.back()}; }
 
 bool MegatronLayers::in_fp8() const { return config_.precision.float8(); }
 
-/// get_weight_workspace: a copy of the weight in 8 bits and one the other way round, which stay;
-/// of delayed scaling a history of maxima and scales of three operands forward and two backward.
+ir::ValueId MegatronLayers::buffer(const Shape& size, DType type, Module leaf) {
+  const V v = p_.make(size, type, Role::buffer, at(leaf));
+  s_.buffers.push_back(v);
+  return v;
+}
+
 void MegatronLayers::declare_in_fp8(LinearValues& l, Module leaf) {
   if (!in_fp8()) return;
-  const auto buffer = [&](const Shape& size, DType type) {
-    const V v = p_.make(size, type, Role::buffer, at(leaf));
-    s_.buffers.push_back(v);
-    return v;
-  };
-  l.fp8 = buffer({l.out, l.in}, DType::f8);
-  l.fp8_turned = buffer({l.in, l.out}, DType::f8);
-  l.scales = buffer({1}, DType::f32);
+  declare_copies(l, leaf);
+  declare_scales(1, leaf);
+}
+
+/// get_weight_workspace: the weight in 8 bits, and once more the other way round, which stay.
+void MegatronLayers::declare_copies(LinearValues& l, Module leaf) {
+  l.fp8 = buffer({l.out, l.in}, DType::f8, leaf);
+  l.fp8_turned = buffer({l.in, l.out}, DType::f8, leaf);
+  l.scales = buffer({1}, DType::f32, leaf);
+}
+
+/// Of a layer of so many products: three operands forward of each, and two backward. Delayed
+/// scaling has a history of all maxima and one tensor of scales, current scaling a maximum and a
+/// scale each.
+void MegatronLayers::declare_scales(std::int64_t products, Module leaf) {
   constexpr std::int64_t forward = 3, backward = 2;
-  for (const std::int64_t operands : {forward, backward}) {
+  for (const std::int64_t operands : {forward * products, backward * products}) {
     if (delayed()) {
-      buffer({operands}, DType::f32);
-      buffer({1, operands}, DType::f32);
-    } else {  // a scale and a maximum each
-      for (std::int64_t i = 0; i < 2 * operands; ++i) buffer({1}, DType::f32);
+      buffer({operands}, DType::f32, leaf);
+      buffer({1, operands}, DType::f32, leaf);
+    } else {
+      for (std::int64_t i = 0; i < 2 * operands; ++i) buffer({1}, DType::f32, leaf);
     }
   }
 }
@@ -99,25 +110,27 @@ MegatronLayers::Normed MegatronLayers::norm_in_fp8(V x, V weight, V bias, bool t
   return n;
 }
 
-/// With a norm by columns, without one by rows. Of sequences in parts 8 bits are gathered, by rows
-/// alone (distributed.py, _all_gather_fp8): the input's, which are saved as this rank's part and
-/// gathered and turned over again in backward, and the output's gradient's.
+/// Of sequences in parts 8 bits are gathered, by rows alone (distributed.py, _all_gather_fp8): the
+/// input's, which are saved as this rank's part and gathered and turned over again in backward, and
+/// the output's gradient's.
 ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias,
-                                          Module leaf) {
+                                          Split split, Module leaf) {
   const Shape s = shape(x);
-  const bool gathers = norm != nullptr && sequence_, scatters = norm == nullptr && sequence_,
-             sums = tp_ > 1 && !sequence_;
+  const bool gathers = split == Split::columns && sequence_,
+             scatters = split == Split::rows && sequence_, sums = tp_ > 1 && !sequence_;
   const Shape whole = gathers ? with(s, 0, s[0] * tp_) : s;
   const Shape made_shape = with(whole, s.rank() - 1, l.out);
-  // Megatron-core's attention.py, set_save_original_input: what attention has saved in any case.
-  const bool keeps_input = norm == nullptr && leaf == Module::o_proj && !delayed();
+  // Megatron-core's set_save_original_input: what attention has saved in any case (attention.py),
+  // and the router (shared_experts.py).
+  const bool keeps_input =
+      norm == nullptr && !delayed() && (leaf == Module::o_proj || split == Split::columns);
   const ir::TpGather gather{ir::Joined::tokens, ranks()};
   Normed n;
   leaf_ = norm != nullptr ? norm->leaf : leaf;
   if (norm != nullptr)
     n = norm_in_fp8(x, norm->weight, norm->bias, !gathers);
   else
-    n.eight = quantized(x, !keeps_input);
+    n.eight = quantized(x, !keeps_input && !gathers);
   leaf_ = leaf;
   V rows = n.eight.rows;
   if (gathers) {
@@ -133,7 +146,7 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
   if (scatters) {
     result = plain(with(made_shape, 0, made_shape[0] / tp_), dtype_);
     emit(OpKind::tp_reduce_scatter, {made}, {result}, ir::TpScatter{ranks()});
-  } else if (norm == nullptr && sums) {
+  } else if (split == Split::rows && sums) {
     emit(OpKind::tp_all_reduce, {made}, {});
   }
 
@@ -183,9 +196,11 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
     launch(OpKind::generated, {g_rows}, {g_columns}, ir::Generated{}, leaf);
   }
   if (keeps_input) {
-    const std::int32_t again = make(s, DType::f8);
-    columns = make(turned(s), DType::f8);
-    launch(OpKind::generated, {0}, {again, columns, make({1}, DType::f32)}, ir::Generated{3}, leaf);
+    std::vector<std::int32_t> again{make(s, DType::f8)};
+    if (!gathers) again.push_back(make(turned(s), DType::f8));
+    columns = again.back();
+    again.push_back(make({1}, DType::f32));
+    launch(OpKind::generated, {0}, again, ir::Generated{3}, leaf);
   }
   std::int32_t gathered = -1;
   if (gathers) {
@@ -201,7 +216,7 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
     launch(OpKind::tp_reduce_scatter, {of_whole}, {of_input}, ir::TpScatter{ranks()}, leaf);
     columns = make(turned(whole), DType::f8);
     launch(OpKind::generated, {gathered}, {columns}, ir::Generated{}, leaf);
-  } else if (norm != nullptr && sums) {
+  } else if (split == Split::columns && sums) {
     launch(OpKind::tp_all_reduce, {of_whole}, {}, {}, leaf);
   }
   const std::int32_t of_weight = make(shape(l.weight), dtype_);
@@ -229,7 +244,7 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
 
 ir::ValueId MegatronLayers::normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias,
                                           Module leaf) {
-  if (in_fp8()) return linear_in_fp8(x, &norm, l, bias, leaf);
+  if (in_fp8()) return linear_in_fp8(x, &norm, l, bias, Split::columns, leaf);
   const V h = this->norm(x, norm.weight, norm.bias, norm.leaf);
   return linear(h, l.weight, bias, Split::columns, leaf);
 }

@@ -163,28 +163,17 @@ ir::ValueId MegatronLayers::activate(V x, V bias) {
   return node(OpKind::autograd_function, given, y, std::move(g));
 }
 
-ir::ValueId MegatronLayers::mlp(const Block& b, V x) {
-  const V wide = linear(x, b.up.weight, ir::no_id, Split::columns, first_of_mlp());
-  return linear(activate(wide, b.up.bias), b.down.weight, ir::no_id, Split::rows,
-                Module::down_proj);
-}
-
-ir::ValueId MegatronLayers::mlp_in_fp8(const Block& b, V x) {
-  const NormOf norm{b.norm2, b.norm2_bias, Module::norm2};
-  const V wide = linear_in_fp8(x, &norm, b.up, ir::no_id, first_of_mlp());
-  return linear_in_fp8(activate(wide, b.up.bias), nullptr, b.down, ir::no_id, Module::down_proj);
+ir::ValueId MegatronLayers::mlp(const Block& b, V wide) {
+  return linear(activate(wide, b.up.bias), b.down, Split::rows, Module::down_proj);
 }
 
 ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
   block_ = index;
   V h = attention(b, x);
   const V middle = bias_dropout_add(h, b.o.bias, x);
-  if (in_fp8()) {
-    h = mlp_in_fp8(b, middle);
-  } else {
-    h = norm(middle, b.norm2, b.norm2_bias, Module::norm2);
-    h = has_experts(index) ? moe(b, h) : mlp(b, h);
-  }
+  const NormOf before{b.norm2, b.norm2_bias, Module::norm2};
+  h = has_experts(index) ? moe(b, norm(middle, before.weight, before.bias, before.leaf))
+                         : mlp(b, normed_linear(middle, before, b.up, ir::no_id, first_of_mlp()));
   const V y = bias_dropout_add(h, has_experts(index) ? ir::no_id : b.down.bias, middle);
   block_ = -1;
   return y;

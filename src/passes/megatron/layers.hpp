@@ -42,8 +42,7 @@ class MegatronLayers : private Emission {
   void get_batch();
   V embedding();
   V block(const Block& b, std::int16_t index, V x);
-  V mlp(const Block& b, V x);
-  V mlp_in_fp8(const Block& b, V x);  ///< and the norm before it
+  V mlp(const Block& b, V wide);  ///< after its first product
   [[nodiscard]] ir::Module first_of_mlp() const {
     return spec_.plain_mlp ? ir::Module::up_proj : ir::Module::gate_up_proj;
   }
@@ -84,9 +83,27 @@ class MegatronLayers : private Emission {
 
   // experts.cpp
   V experts(const Block& b, V rows, V weights);
+  V grouped_experts(const Block& b, V rows, V weights);
+  V sequential_experts(const Block& b, V rows, V weights);
   V expert_mlp(const LinearValues& up, const LinearValues& down, V rows, V weights);
   V weighted_activation(V x, V weights);
   V grouped_linear(V x, const std::vector<LinearValues>& layers);
+
+  // experts_float8.cpp
+  [[nodiscard]] std::int64_t rows_in_fp8(std::int64_t rows) const;
+  V padded(V x, std::int64_t rows);
+  V filled_up(V x, std::int64_t rows);
+  V first_rows(V x, std::int64_t rows);
+  void declare_experts_in_fp8(Block& b);
+  /// Operands of an expert's product each, [rows, in] by [out, in].
+  struct Grouped {
+    std::int64_t rows, in, out;
+    std::vector<V> by_rows, columns, scales, weights;
+  };
+  [[nodiscard]] ir::Generated casts(std::int32_t experts) const;
+  Grouped grouped_rows(V x, const std::vector<LinearValues>& layers);
+  [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n) const;
+  V grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers);
 
   // attention.cpp
   V attention(const Block& b, V x);  ///< and the norm before it
@@ -123,15 +140,20 @@ class MegatronLayers : private Emission {
   };
   [[nodiscard]] bool in_fp8() const;
   [[nodiscard]] bool delayed() const { return config_.precision.fp8 == Fp8Recipe::delayed; }
+  V buffer(const ir::Shape& size, DType type, ir::Module leaf);
   void declare_in_fp8(LinearValues& l, ir::Module leaf);
+  void declare_copies(LinearValues& l, ir::Module leaf);
+  void declare_scales(std::int64_t products, ir::Module leaf);
   Eight make_eight(ir::Shape s, bool saved);
   Eight quantized(V x, bool saved);
   void cast_weight(const LinearValues& l);
   Normed norm_in_fp8(V x, V weight, V bias, bool turned);
-  V linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias, ir::Module leaf);
+  V linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias, Split split,
+                  ir::Module leaf);
   V normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias, ir::Module leaf);
 
   // linear.cpp
+  V linear(V x, const LinearValues& l, Split split, ir::Module leaf);
   V linear(V x, V weight, V bias, Split split, ir::Module leaf);
   V scatter_to_sequence(V x);
 

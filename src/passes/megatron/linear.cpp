@@ -105,6 +105,12 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   return node(OpKind::autograd_function, given, result, std::move(g));
 }
 
+/// Without its bias, which is added with what follows, and after no norm.
+ir::ValueId MegatronLayers::linear(V x, const LinearValues& l, Split split, Module leaf) {
+  if (in_fp8()) return linear_in_fp8(x, nullptr, l, ir::no_id, split, leaf);
+  return linear(x, l.weight, ir::no_id, split, leaf);
+}
+
 /// scatter_to_sequence_parallel_region: this rank's part of the sequence, a view that is cloned;
 /// its gradient is gathered.
 ir::ValueId MegatronLayers::scatter_to_sequence(V x) {
