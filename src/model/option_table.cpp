@@ -4,6 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "option_rows.hpp"
@@ -165,8 +166,12 @@ constexpr OptionRow teacher_row(const Words& w) {
   row.text = [](const StepConfig& c) { return c.task.teacher.name; };
   row.set = [](const OptionRow& r, const OptionValue& v, StepConfig& c) {
     const auto& name = std::get<std::string>(v);
-    if (!name.empty()) r.parse(r, r.name, name, c);
-    if (name.empty()) c.task.teacher = {};
+    c.task.teacher = {name, nullptr};
+    if (name.empty()) return;
+    try {
+      r.parse(r, r.name, name, c);
+    } catch (const UserError&) {  // of a profile from elsewhere: its name alone
+    }
   };
   return row;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/variant_options.hpp"
 #include "model/options_preset.hpp"
 
@@ -640,6 +641,12 @@ TEST_CASE("distillation has a teacher, no reference, and no autocast where nothi
   CHECK(resolve(with(taught, zero2)).precision.param_dtype == DType::bf16);  // DeepSpeed casts it
   CHECK(resolve(with(taught, {{"--completion", "100"}})).run.seq == 164);
   CHECK(says(error(plain), {"--task distillation", "give --teacher MODEL"}));
+  // A profile that was written elsewhere is still read.
+  StepConfig written;
+  const OptionRow& row = *find_option("--teacher");
+  row.set(row, OptionValue{std::string("not/here.json")}, written);
+  CHECK(written.task.teacher.name == "not/here.json");
+  CHECK(written.task.teacher.model == nullptr);
   CHECK(says(error(with(plain, {{"--teacher", "no-such-model"}})), {"no-such-model"}));
   CHECK(says(error(with(taught, {{"--ref", "model"}})), {"--task distillation --ref model"}));
   CHECK(says(error(with(taught, {{"--group", "4"}})), {"--group", "use --task grpo or rloo"}));

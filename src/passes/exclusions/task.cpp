@@ -48,6 +48,10 @@ StepConfig taught_by(const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task distillation, a teacher that is not found here",
+     "its configuration is what it is planned by", "give --teacher MODEL as it is found",
+     [](const ModelSpec&, const StepConfig& c) { return c.task.distills() && !has_teacher(c); },
+     of_teacher},
     {"--task distillation --shard fsdp1, fsdp2 or hsdp:N",
      "TRL 1.16 leaves a teacher on the host there (accelerate's prepare_model in evaluation_mode "
      "places none), and its forward ends in a RuntimeError",

@@ -43,6 +43,12 @@ void taught_by(StepConfig& c, const model::ModelSpec& teacher) {
 }
 
 const Case cases[] = {
+    {"--task distillation, a teacher that is not found here",
+     [](auto&, StepConfig& c) {
+       distilled(c);
+       c.task.teacher = {"big", nullptr};
+     },
+     "--task distillation --teacher big"},
     {"--task distillation, a teacher of another vocabulary",
      [](auto&, StepConfig& c) {
        model::ModelSpec teacher = distilled(c);
