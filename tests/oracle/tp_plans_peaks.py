@@ -24,6 +24,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 import emulated_cases
 import emulated_peaks
 import optimizer_peaks
+import tp_lora_peaks
 import tp_peaks
 import tp_step
 import training_step
@@ -67,9 +68,18 @@ def drawn(models, count, seed):
         yield case(model, batch, seq, draw.choice(("none", "full", "selective")), **layout, **more)
 
 
+def adapted(models, count, seed):
+    draw = random.Random(seed)
+    for entry in drawn(models, count, seed):
+        adapters = {"lora": draw.choice((8, 16)), "input_require_grads": "off",
+                    "lora_targets": draw.choice(("all-linear", "q_proj,v_proj"))}
+        yield entry | adapters | {"lora_dtype": entry.get("param_dtype", "bf16")}
+
+
 def cases():
     yield from drawn(GEMMA, 14, 61)
     yield from drawn(LLAMA, 12, 62)
+    yield from adapted(GEMMA + LLAMA, 14, 63)
 
 
 def model_of(entry):
@@ -80,7 +90,7 @@ def model_of(entry):
     with torch.device("meta"):
         model = auto_class(config).from_config(config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()
-    return model
+    return tp_lora_peaks.adapted(model, entry) if "lora" in entry else model
 
 
 def parallelize(model, mesh, entry):
