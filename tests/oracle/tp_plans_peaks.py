@@ -100,7 +100,8 @@ def parallelize(model, mesh, entry):
                        ColwiseParallel(output_layouts=Replicate()))
     tied = model.lm_head.weight is model.model.embed_tokens.weight
     parallelize_module(model, mesh, {name: translate_to_lora(style) for name, style in plan.items()})
-    parallelizer._update_attention_head_counts_for_tp(model, mesh.size())
+    if parallelizer._attention_is_head_sharded(plan):
+        parallelizer._update_attention_head_counts_for_tp(model, mesh.size())
     if tied:
         model.lm_head.weight = model.model.embed_tokens.weight
 
