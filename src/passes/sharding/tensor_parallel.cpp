@@ -241,7 +241,13 @@ constexpr Exclusion exclusions_of_tp[] = {
     {"--tp --kernels fused", "fused kernels are given plain tensors, and norms are DTensors",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.memory.kernels == Kernels::fused;
+       return parallel(c) && !whole(c) && c.memory.kernels == Kernels::fused;
+     }},
+    {"--tp --no-sp --kernels fused",
+     "Liger's kernels on a rank's part of a layer are not planned yet",
+     "use --kernels eager, which holds more",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.memory.kernels == Kernels::fused;
      }},
     {"--tp --autocast", "its casts of DTensors are not planned yet", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.precision.autocast; }},

@@ -119,6 +119,12 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "use --kernels eager"},
+    {"--tp --no-sp --kernels fused",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "which holds more"},
     {"--tp --autocast",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
