@@ -80,6 +80,8 @@ def cases():
     yield from drawn(GEMMA, 14, 61)
     yield from drawn(LLAMA, 12, 62)
     yield from adapted(GEMMA + LLAMA, 14, 63)
+    for entry in drawn((LLAMA[0], LLAMA[2], LLAMA[4], GEMMA[1]), 12, 65):
+        yield entry | {"kernels": "fused"}
 
 
 def model_of(entry):
@@ -90,6 +92,10 @@ def model_of(entry):
     with torch.device("meta"):
         model = auto_class(config).from_config(config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()
+    if entry.get("kernels") == "fused":  # _transformers/auto_model.py, before layers are split
+        import liger_kernel.transformers as liger
+
+        liger._apply_liger_kernel_to_instance(model=model, fused_linear_cross_entropy=False)
     return tp_lora_peaks.adapted(model, entry) if "lora" in entry else model
 
 
