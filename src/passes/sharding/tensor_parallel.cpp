@@ -243,11 +243,12 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && !whole(c) && c.memory.kernels == Kernels::fused;
      }},
-    {"--tp --no-sp --kernels fused",
-     "Liger's kernels on a rank's part of a layer are not planned yet",
-     "use --kernels eager, which holds more",
-     [](const ModelSpec&, const StepConfig& c) {
-       return whole(c) && c.memory.kernels == Kernels::fused;
+    {"--tp --no-sp --kernels fused, a model with Gemma's norms",
+     "Liger's GEGLU leaves what it saved of earlier forwards allocated, which is not planned yet: "
+     "up to 4 % more",
+     "use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return whole(c) && c.memory.kernels == Kernels::fused && !llama_like(m);
      }},
     {"--tp --autocast", "its casts of DTensors are not planned yet", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.precision.autocast; }},

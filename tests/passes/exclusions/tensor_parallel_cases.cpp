@@ -119,12 +119,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "use --kernels eager"},
-    {"--tp --no-sp --kernels fused",
-     [](auto&, StepConfig& c) {
+    {"--tp --no-sp --kernels fused, a model with Gemma's norms",
+     [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
+       m.sandwich_norms = m.unit_offset_norm = true;
        c.memory.kernels = Kernels::fused;
      },
-     "which holds more"},
+     "use --kernels eager"},
     {"--tp --autocast",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
