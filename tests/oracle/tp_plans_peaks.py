@@ -1,6 +1,6 @@
 """Peaks and launches of tensor-parallel steps by NeMo AutoModel's own plans, on the emulated device.
 
-    PYTHONPATH=nemo_automodel-0.5.0:flash_attn-2.8.3 ac-advisor dryrun --world N --output /dev/null -- \\
+    PYTHONPATH=nemo_automodel-0.5.0:flash_attn-2.8.3:liger_kernel-0.8.5 ac-advisor dryrun --world N --output /dev/null -- \\
         python tp_plans_peaks.py tp_plans_peaks.json
 
 As tp_peaks.py; layers are split as AutoModel 0.5.0's parallelizer plans its model's class (_get_parallel_plan), without
