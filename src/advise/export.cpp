@@ -64,7 +64,10 @@ void check_all(const Setting& s) {
     s.refuse("--transformer-impl litgpt", "the plan is of litgpt's own step; export to litgpt");
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
-             "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
+             s.c.layout.has_whole_tokens()
+                 ? "the plan is of AutoModel's own, for which no file is written yet: set tp_size "
+                   "there by hand, or use --tp 1"
+                 : "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
   if (s.c.layout.ulysses())
     s.refuse("--cp-method ulysses",
              "UlyssesSPAttentionHF.register_with_transformers and its data loader's adapter are "

@@ -40,6 +40,11 @@ std::string tp_name(const StepConfig& c) {
   return "+ tensor parallelism (tp " + std::to_string(c.layout.tp) + ")";
 }
 
+/// Without parts of sequences neither step can be taken alone.
+std::string tp_and_sharding_name(const StepConfig& c) {
+  return tp_name(c) + " " + sharding_name(c);
+}
+
 }  // namespace
 
 void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
@@ -79,14 +84,16 @@ void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
                                                      {"--ep", "1"},
                                                      {"--etp", "0"},
                                                      {"--shard", "none"}});
-  if (base.layout.tp > 1)
+  const bool together = base.layout.has_whole_tokens();
+  if (base.layout.tp > 1 && !together)
     add(tp_name, {{"--ac", "none"},
                   {"--loss", "ce"},
                   {"--world", std::to_string(base.layout.tp)},
                   {"--cp", "1"},
                   {"--ep", "1"},
                   {"--shard", "none"}});
-  if (base.layout.replica_ranks() > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
+  if (base.layout.replica_ranks() > 1)
+    add(together ? tp_and_sharding_name : sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
   add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },
       {{"--ac", ac}, {"--loss", "ce"}});
   if (loss == "ce") return;  // tensor parallelism has no other

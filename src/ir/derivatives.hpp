@@ -78,6 +78,8 @@ void tp_all_gather(Derivation& d);
 void tp_reduce_scatter(Derivation& d);
 void all_to_all(Derivation& d);
 void vocab_parallel_loss(Derivation& d);
+void tp_all_reduce(Derivation& d);
+void tp_replicate(Derivation& d);
 void row_adapter(Derivation& d);
 void convolution(Derivation& d);
 void masked_scatter(Derivation& d);

@@ -38,6 +38,15 @@ void tp_reduce_scatter(Derivation& d) {
                          Rearrange{Moved::tokens_together, of.ranks}));
 }
 
+/// Replicate to Partial in backward: the gradient as it is.
+void tp_all_reduce(Derivation& d) { d.give(0, d.grad()); }
+
+/// Partial to Replicate (_api.py, _FromTorchTensor.backward).
+void tp_replicate(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::tp_all_reduce, {g}, d.shape(d.in(0)), d.dtype(g), TpReduce{}));
+}
+
 /// NeMo AutoModel's RowwiseParallelLora (v0.5.0, distributed/parallel_styles.py): A's columns are
 /// split, B's ranks. DTensor's backward of B(2 A(x)): B's gradient is of all ranks, a sum to be;
 /// what comes to A is gathered for each of its two products.

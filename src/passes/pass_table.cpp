@@ -19,8 +19,8 @@ extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentia
 extern const Pass fsdp1_pass, fsdp2_pass, ddp_pass, zero_pass, zero3_pass;
 extern const Pass optimizer_in_backward_pass, gradients_to_host_pass;
 extern const Pass residents_pass, tp_clip_pass, tensor_parallel_pass, clip_grad_pass,
-    fsdp1_clip_pass, optimizer_pass, ema_pass, zero_gather_pass, zero3_step_pass,
-    float8_scales_pass, survivors_pass;
+    fsdp1_clip_pass, clip_by_layout_pass, optimizer_pass, ema_pass, zero_gather_pass,
+    zero3_step_pass, float8_scales_pass, survivors_pass;
 extern const Pass master_weights_pass, optimizer_offload_pass;
 extern const Pass grad_scaler_pass, unscale_pass, update_scale_pass;
 
@@ -67,6 +67,7 @@ constexpr std::array table{
     &unscale_pass,
     &clip_grad_pass,
     &fsdp1_clip_pass,
+    &clip_by_layout_pass,
     &optimizer_pass,
     &master_weights_pass,
     &optimizer_offload_pass,
@@ -93,6 +94,7 @@ constexpr std::array of_training{
     &tp_clip_pass,
     &clip_grad_pass,
     &fsdp1_clip_pass,
+    &clip_by_layout_pass,
     &optimizer_pass,
     &master_weights_pass,
     &optimizer_offload_pass,

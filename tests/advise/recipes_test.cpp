@@ -107,6 +107,15 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
   const bool peft = has("hf-trainer") || has("trl") || has("deepspeed");
   return (has("--quantize") && !has("--lora")) ||
          (peft && has("--lora") && !has("--lora-targets") && no_targets) ||
+         // TorchTitan 0.2.2 trains no adapters (models/ and experiments/ have none).
+         (has("torchtitan") && has("--lora")) ||
+         // It has no such models; its experiment with transformers' (transformers_modeling_backend,
+         // infra/parallelize.py) leaves Gemma's outer norms and Phi-3's fused layers out of its
+         // plan.
+         (has("torchtitan") && has("--tp") && (model.sandwich_norms || model.family == "phi3")) ||
+         // AutoModel asserts that T divides the heads of keys and values (parallelizer.py,
+         // validate_tp_mesh).
+         (has("automodel") && has("--tp 2") && model.kv_heads % 2 != 0) ||
          // TorchTitan cannot tie a weight of two stages.
          (has("torchtitan") && has("--pp") && model.tied_embeddings) ||
          // torchtune 0.6 has no such models.
@@ -169,10 +178,10 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 const std::vector<std::string> not_planned{
     "--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
     "--tp --lora",
-    "--tp, a model whose layers are not like Llama's",
+    "--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+    "--tp, a model whose layers are not like Llama's or Gemma's",
     "--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
     "--transformer-impl --cp N, a sliding window within --seq",
-    "--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
     "--kernels compiled, attention that is not one kernel",
     "--kernels compiled --attn flash of soft-capped scores",
     "--cp N, a model whose layers are not like Llama's",

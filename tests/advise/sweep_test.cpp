@@ -184,6 +184,16 @@ TEST_CASE("the savings table keeps what the framework lacks, and marks it") {
   CHECK(sweep.savings[3].unavailable.find("--loss lc-ce") != std::string::npos);
 }
 
+TEST_CASE("the savings table takes FSDP with layers in parts whose ranks have all tokens") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const auto around =
+      advise::resolve(model, {{"--framework", "automodel"}, {"--world", "8"}, {"--tp", "2"}});
+  const advise::Sweep sweep = advise::sweep(model, around.config, advise::Space{});
+  REQUIRE(sweep.savings.size() >= 2);
+  CHECK(sweep.savings[1].technique == "+ tensor parallelism (tp 2) + FSDP (dp 4)");
+  CHECK(sweep.not_planned.empty());
+}
+
 TEST_CASE("the savings table names the chunk that Liger chooses for the batch") {
   // The next power of two of 4 x 2048 / ceil(128256 / 2048) = 130.03...
   const model::ModelSpec model = model::load_model("llama-3.2-1b");

@@ -43,6 +43,7 @@ QV = ALL | {"lora": 8, "lora_targets": "q_proj,v_proj"}
 # What its preset has otherwise than emulated_peaks.py's step.
 AUTOMODEL = {"framework": "automodel", "kernels": "eager", "ac_scope": "block", "keep_last_block": False,
              "optimizer": "adamw"}
+PARTS = {"sequence_parallel": True, "loss_parallel": True}  # tp_step.py's, and not its preset's
 
 
 def drawn(draw, models, layouts, framework, **more):
@@ -56,7 +57,9 @@ def drawn(draw, models, layouts, framework, **more):
     entry |= draw.choice(layouts)
     if entry.get("shard") == "fsdp2":
         entry |= draw.choice(({}, MIXED))
-    return entry | more | (AUTOMODEL | {"shard": entry.get("shard", "none")} if framework == "automodel" else {})
+    if framework == "automodel":
+        more |= AUTOMODEL | {"shard": entry.get("shard", "none")} | (PARTS if (entry | more).get("tp", 1) > 1 else {})
+    return entry | more
 
 
 def with_adapters(draw, entry):

@@ -43,9 +43,8 @@ def cases():
 plain = emulated_peaks.model_of
 
 
-def model_of(entry):
-    """On the meta device; its base is frozen."""
-    model = plain(entry)
+def adapted(model, entry):
+    """In place; its base is frozen."""
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     targets = entry["lora_targets"]
@@ -54,6 +53,11 @@ def model_of(entry):
                         lora_dtype=DTYPES[entry["lora_dtype"]])
     apply_lora_to_linear_modules(model, config, skip_freeze=True)
     return model
+
+
+def model_of(entry):
+    """On the meta device."""
+    return adapted(plain(entry), entry)
 
 
 def translated(style):

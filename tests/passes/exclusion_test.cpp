@@ -160,7 +160,7 @@ const std::set<std::string> in_two_steps{
     "--tp --autocast",
     "--tp or --pp, dropout",
     "--tp, a mixture of experts",
-    "--tp, a model whose layers are not like Llama's",
+    "--tp, a model whose layers are not like Llama's or Gemma's",
     "--tp, a sliding window within --seq",
     "--transformer-impl --images N",
     "--transformer-impl, --param-dtype or --compute-dtype fp32, --autocast",

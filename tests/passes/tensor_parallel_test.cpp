@@ -94,6 +94,47 @@ TEST_CASE("fsdp2 shards each rank's part over the ranks that see different data"
   CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::backward) == 4 * 2 + 1);
 }
 
+TEST_CASE(
+    "without parts of sequences layers' results are summed, and so is each gradient of an input") {
+  StepConfig c = config_of(2, 8);
+  c.layout.sequence_parallel = c.layout.loss_parallel = false;
+  const auto step = passes::build_step(small_model(), c);
+  CHECK(count(step, ir::OpKind::tp_reduce_scatter, ir::Phase::forward) == 0);
+  CHECK(count(step, ir::OpKind::tp_all_gather, ir::Phase::forward) == 1);  // the logits
+  // the embedding; of each block o and down
+  CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::forward) == 1 + 4 * 2);
+  // q, k, v, gate, up; the head. Norms' gradients are whole.
+  CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::backward) == 4 * 5 + 1);
+  CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::optimizer) == 0);
+}
+
+TEST_CASE(
+    "a rank with all tokens has Gemma's norms, masks and scaled embedding as one that shares no "
+    "layer") {
+  model::ModelSpec gemma = small_model();
+  gemma.sandwich_norms = gemma.unit_offset_norm = gemma.scaled_embedding = true;
+  StepConfig c = config_of(2, 8);
+  c.layout.sequence_parallel = c.layout.loss_parallel = false;
+  const auto step = passes::build_step(gemma, c);
+  // four norms a block and the last, each with one mean
+  CHECK(count(step, ir::OpKind::mean, ir::Phase::forward) == 4 * 4 + 1);
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == ir::OpKind::mean)
+      CHECK(step.program.value(step.program.output(op, 0)).shape[1] == c.run.seq);
+}
+
+TEST_CASE(
+    "AutoModel's clipping takes a norm of each kind of gradient, and scales each kind by itself") {
+  StepConfig c = config_of(2, 8);
+  c.layout.sequence_parallel = c.layout.loss_parallel = false;
+  c.optimizer.clip_grad = 1.0;
+  const auto step = passes::build_step(small_model(), c);
+  // columns, rows and norms are summed over those that see different data, columns and rows also
+  // over a layer's ranks
+  CHECK(count(step, ir::OpKind::all_reduce, ir::Phase::optimizer) == 3);
+  CHECK(count(step, ir::OpKind::tp_all_reduce, ir::Phase::optimizer) == 2);
+}
+
 TEST_CASE("selective checkpointing keeps what was reduce-scattered, and gathers again") {
   StepConfig c = config_of(2, 2);
   c.memory.ac = AcMode::selective;

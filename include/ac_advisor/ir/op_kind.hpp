@@ -135,6 +135,7 @@ enum class OpKind : std::uint8_t {
   ring_exchange,        ///< to the next rank of a context-parallel ring, from the one before
   mask_shard,           ///< zero where a token's row is on another rank, in place
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
+  tp_replicate,         ///< launches nothing: what ranks have alike, whose gradients they add up
   row_adapter,  ///< launches nothing: the autograd nodes of LoRA beside a layer split by rows
   amax,
   abs,

@@ -315,6 +315,8 @@ struct Layout {
   }
   /// Ranks that share a sequence by DeepSpeed's Ulysses, instead of in a ring.
   [[nodiscard]] bool ulysses() const { return cp > 1 && cp_method == CpMethod::ulysses; }
+  /// Ranks that share layers have all tokens between them, each of them: no sequence parallelism.
+  [[nodiscard]] bool has_whole_tokens() const { return tp > 1 && !sequence_parallel; }
   [[nodiscard]] std::int64_t expert_tp() const { return etp > 0 ? etp : tp; }
   /// Ranks that exchange a layer's tokens, to have all of its experts between them.
   [[nodiscard]] std::int64_t expert_ranks() const { return ep * expert_tp(); }

@@ -25,7 +25,8 @@ ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   }
   const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
-  s_.parameters.back().partial = tp_ > 1 && module_of(ModuleKind::norm, leaf) != Module::root;
+  s_.parameters.back().partial =
+      splits_sequence() && module_of(ModuleKind::norm, leaf) != Module::root;
   return v;
 }
 

@@ -21,6 +21,7 @@ Shape with_columns(Shape shape, std::int64_t n) {
 }  // namespace
 
 ir::ValueId Lowering::linear(V x, const Linear& l) {
+  if (tp_ > 1 && !splits_sequence() && !ir::split_by_inputs(leaf_)) x = replicated(x);
   if (!l.adapter.empty()) return adapted_by_method(x, l);
   if (l.lora_a == ir::no_id) return base_linear(x, l);
   if (tp_ > 1) return adapted_in_parts(x, l);

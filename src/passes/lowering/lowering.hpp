@@ -321,15 +321,22 @@ class Lowering : private Emission {
   V input_in_fp8(V x);
   V gradient_in_fp8(V y);
   V scattered(V x);
+  V summed(V x);
+  V replicated(V x);
   void wait();
   V whole_vocabulary(V logits);
   V parallel_embedding();
+  V scaled_sum(V x);
   V counted(V targets);
   V where_counted(V targets, V value);
   V vocab_parallel_loss(V logits, V labels);
   /// torchao's classes instead of PyTorch's, for one scale a tensor.
   [[nodiscard]] bool shares_in_fp8() const {
     return tp_ > 1 && block_ >= 0 && config_.precision.fp8 == Fp8Recipe::tensorwise;
+  }
+  /// Norms and the residual stream are of a part of each sequence.
+  [[nodiscard]] bool splits_sequence() const {
+    return tp_ > 1 && !config_.layout.has_whole_tokens();
   }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   [[nodiscard]] std::int32_t tp_rank() const {

@@ -49,7 +49,7 @@ ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
     case model::Norm::rms:
       break;
   }
-  distributed_ = tp_ > 1;
+  distributed_ = splits_sequence();
   if (forms_.norm != model::NormForm::written_out) {
     const V y = own_norm(x, weight, leaf);
     distributed_ = false;

@@ -15,7 +15,7 @@ using ir::Shape;
 /// Shard(1) to Replicate: an all-gather along dim 0; the parts are joined along the tokens by a
 /// copy (torch/_utils.py, _maybe_view_chunk_cat), of one sequence by a view.
 ir::ValueId Lowering::gathered(V x) {
-  if (tp_ == 1) return x;
+  if (!splits_sequence()) return x;
   const Shape part = shape(x);
   const V all = out({part[0] * tp_, part[1], part[2]}, dtype(x), grad(x));
   emit(OpKind::tp_all_gather, {x}, {all}, ir::TpGather{ir::Joined::tokens, ranks(), tp_rank()});
@@ -61,6 +61,7 @@ ir::ValueId Lowering::gradient_in_fp8(V y) {
 /// reads the copy until somebody waits for that: the first op that uses it.
 ir::ValueId Lowering::scattered(V x) {
   if (tp_ == 1) return x;
+  if (!splits_sequence()) return summed(x);
   const Shape whole = shape(x);
   const V in_turn = out({whole[0] * tp_, whole[1] / tp_, whole[2]}, dtype(x), grad(x));
   emit(OpKind::clone, {x}, {in_turn}, ir::Rearrange{ir::Moved::tokens_apart, ranks()});
@@ -69,6 +70,26 @@ ir::ValueId Lowering::scattered(V x) {
   hold({x});
   in_flight_ = in_turn;
   return part;
+}
+
+/// Partial to Replicate, without sequence parallelism: a functional all-reduce, of a copy.
+ir::ValueId Lowering::summed(V x) {
+  const V y = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::tp_all_reduce, {x}, {y});
+  hold({x});  // the caller's (style.py, _prepare_output_fn)
+  return y;
+}
+
+/// DTensor.from_local(x, Replicate()), which each layer split by its outputs does for itself: x, of
+/// which backward adds up the ranks' gradients. A sum that is on its way is an
+/// AsyncCollectiveTensor, to which the engine adds nothing in place.
+ir::ValueId Lowering::replicated(V x) {
+  p_.value(p_.root(x)).distributed = true;
+  const V y = p_.on_storage_of(x, shape(x), dtype(x), false);
+  p_.value(y).requires_grad = grad(x);
+  p_.value(y).distributed = true;
+  emit(OpKind::tp_replicate, {x}, {y});
+  return y;
 }
 
 void Lowering::wait() {
@@ -144,7 +165,17 @@ ir::ValueId Lowering::parallel_embedding() {
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks(), tp_rank()});
   zero_elsewhere(x, own.elsewhere);
   hold({own.rows, own.elsewhere});
-  return as_leaf(scattered(x));
+  return as_leaf(spec_.scaled_embedding ? scaled_sum(x) : scattered(x));
+}
+
+/// Gemma2TextScaledWordEmbedding: DTensor's product by a number is of the ranks' sum; the frame has
+/// what they add up.
+ir::ValueId Lowering::scaled_sum(V x) {
+  const V sum = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::tp_all_reduce, {x}, {sum});
+  const V y = binary(OpKind::mul, sum, m_.embed_scale);
+  hold({x});
+  return y;
 }
 
 /// targets != ignored

@@ -161,10 +161,12 @@ class Clip {
 };
 
 /// DeepSpeed clips its partition's gradient inside its own step: sharding/zero.cpp. What is on the
-/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp.
+/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp,
+/// and so has AutoModel where layers are shared and tokens are not: clip_by_layout.cpp.
 bool clips(const StepConfig& config) {
   return config.optimizer.clip_grad > 0 && !config.layout.zero() &&
-         config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters;
+         config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters &&
+         !config.layout.has_whole_tokens();
 }
 bool clips_parts(const StepConfig& config) { return clips(config) && reduces_later(config); }
 bool clips_alike(const StepConfig& config) { return clips(config) && !reduces_later(config); }

@@ -93,6 +93,9 @@ class OptimizerOps {
   std::int32_t stage_ = 0;
 };
 
+/// Launches of a reduction of so many elements to one.
+[[nodiscard]] std::int32_t reduction_launches(std::int64_t elements);
+
 void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice);
 /// Of these alone.
 void append_adamw_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors,

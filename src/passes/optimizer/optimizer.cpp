@@ -79,6 +79,13 @@ ValueId OptimizerOps::product_added_to(V addend, V a, V b, const ir::Shape& shap
   return y;
 }
 
+/// aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig: a block of 512 threads takes less than
+/// 256 values each; more go to several blocks, whose semaphores are set to zero before.
+std::int32_t reduction_launches(std::int64_t elements) {
+  constexpr std::int64_t one_block = 512 * 256;
+  return elements < one_block ? 1 : 2;
+}
+
 void OptimizerOps::hold(const Values& values) { op({&values}, {}, 0, OpKind::hold); }
 
 namespace {

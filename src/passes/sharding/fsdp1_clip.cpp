@@ -14,20 +14,13 @@ bool applies(const StepConfig& config) {
   return config.layout.shard == Sharding::fsdp1 && config.optimizer.clip_grad > 0;
 }
 
-/// aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig: a block of 512 threads takes less than
-/// 256 values each; more go to several blocks, whose semaphores are set to zero before.
-std::int32_t norm_launches(std::int64_t elements) {
-  constexpr std::int64_t one_block = 512 * 256;
-  return elements < one_block ? 1 : 2;
-}
-
 /// _get_grad_norm, by torch.linalg.vector_norm.
 V local_norm(OptimizerOps& ops, const Values& gradients) {
   Values norms;
   for (V gradient : gradients) {
     norms.push_back(ops.temporary({}, DType::f32));
     const Values read{gradient};
-    ops.op({&read}, {norms.back()}, norm_launches(ops.numel(gradient)));
+    ops.op({&read}, {norms.back()}, reduction_launches(ops.numel(gradient)));
   }
   const V stacked = ops.temporary({static_cast<std::int64_t>(norms.size())}, DType::f32);
   ops.op({&norms}, {stacked}, 1);

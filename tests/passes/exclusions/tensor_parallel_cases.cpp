@@ -12,6 +12,14 @@ void adapted(StepConfig& c, std::int64_t rank = 8) {
   c.adapters.dtype = DType::bf16;
 }
 
+/// Each rank of a layer has all tokens; two of four ranks share one.
+void with_whole_tokens(StepConfig& c) {
+  c.layout.tp = 2;
+  c.layout.world = 4;
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.sequence_parallel = false;
+}
+
 const Case cases[] = {
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
@@ -25,7 +33,14 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "--tp 2 for llama: how experts are split"},
-    {"--tp, a model whose layers are not like Llama's",
+    {"--tp --sp, a model with Gemma's norms",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_whole_tokens(c);
+       c.layout.sequence_parallel = true;
+       m.sandwich_norms = m.unit_offset_norm = true;
+     },
+     "use --no-sp --shard fsdp2"},
+    {"--tp, a model whose layers are not like Llama's or Gemma's",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        m.fused_qkv = true;
@@ -47,12 +62,38 @@ const Case cases[] = {
        m.window.assign(4, 16);
      },
      "step ends with an error"},
-    {"--tp --no-sp",
+    {"--tp --no-sp, neither --shard fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        c.layout.sequence_parallel = false;
      },
+     "plain tensors beside DTensors"},
+    {"--tp --no-sp --clip-grad, --framework other than automodel and hf",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.optimizer.clip_grad = 1.0;
+       c.runtime.framework = "trl";
+     },
+     "gradients of two meshes"},
+    {"--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.memory.kernels = Kernels::compiled;
+     },
      "leave --no-sp out"},
+    {"--tp --no-sp, torchtitan's layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_whole_tokens(c);
+       c.run.transformer_impl = TransformerImpl::torchtitan;
+       m.tied_embeddings = false;
+     },
+     "always has parts of sequences"},
+    {"--tp --no-sp, ac-trainer",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "plan it instead"},
     {"--tp, --shard other than none, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.layout.tp = 2;
@@ -78,6 +119,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "use --kernels eager"},
+    {"--tp --no-sp --kernels fused, a model with Gemma's norms",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_whole_tokens(c);
+       m.sandwich_norms = m.unit_offset_norm = true;
+       c.memory.kernels = Kernels::fused;
+     },
+     "use --kernels eager"},
     {"--tp --autocast",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -91,10 +139,16 @@ const Case cases[] = {
        by(c, AdapterMethod::ia3);
      },
      "use --lora RANK"},
-    {"--tp --lora, --framework other than automodel and hf",
+    {"--tp --lora --framework torchtitan",
      [](auto&, StepConfig& c) {
        adapted(c);
        c.runtime.framework = "torchtitan";
+     },
+     "trains no adapters"},
+    {"--tp --lora, --framework other than automodel and hf",
+     [](auto&, StepConfig& c) {
+       adapted(c);
+       c.runtime.framework = "trl";
      },
      "use --framework automodel"},
     {"--tp --lora, --dora, --lora-dropout or --quantize",

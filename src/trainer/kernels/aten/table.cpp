@@ -125,7 +125,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {ring_exchange, aten::ring_exchange},
     {mask_shard, aten::mask_shard},
     {vocab_parallel_loss, aten::nothing},
-    {row_adapter, nullptr},  // the trainer refuses --tp --lora
+    {tp_replicate, nullptr},  // the trainer refuses --tp --no-sp
+    {row_adapter, nullptr},   // the trainer refuses --tp --lora
     {amax, aten::amax},
     {ir::OpKind::abs, aten::abs},
     {ir::OpKind::random, nullptr},  // the trainer refuses the families that have these
