@@ -476,7 +476,9 @@ TEST_CASE("each example is planned as it stands, on the ranks of its page") {
     if (entry.path().extension() == ".json") continue;  // a DeepSpeed file beside
     if (!(entry.path().extension() == ".toml" ? test::has_toml : test::has_yaml)) continue;
     CAPTURE(entry.path().filename().string());
-    OptionList given{{"--seq", "2048"}};
+    const std::string name = entry.path().stem().string();
+    const bool online = name == "trl-grpo" || name == "trl-rloo" || name == "trl-distillation";
+    OptionList given{online ? std::pair{"--prompt", "512"} : std::pair{"--seq", "2048"}};
     if (!entry.path().filename().string().starts_with("litgpt"))  // planned on one GPU
       given.emplace_back("--world", "8");
     const intake::Training t = intake::read_training({entry.path().string(), "", given, {}});
