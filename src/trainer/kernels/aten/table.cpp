@@ -78,8 +78,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mm_int8, nullptr},
     {mm_quantized, aten::mm_quantized},
     {precomputed_grad, aten::precomputed_grad},
-    {tiled_divergence, nullptr},
     {tiled_log_probs, nullptr},  // the trainer refuses it, too
+    {tiled_divergence, nullptr},
     {fill, aten::fill},
     {embedding_backward, aten::embedding_backward},
     {silu_backward, aten::silu_backward},
