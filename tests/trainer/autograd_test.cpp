@@ -40,6 +40,7 @@ bool checked_elsewhere(OpKind kind) {
   using enum OpKind;
   return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
          kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss ||
+         kind == tp_all_reduce ||  // differentiated beside --no-sp alone, which the trainer refuses
          kind == compiled_unit || kind == ring_attention || kind == cp_all_to_all ||
          kind == weighted_loss || kind == all_to_all ||
          kind == clamp ||        // of experts that ranks share: layouts_test.cpp

@@ -32,8 +32,10 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              where,
                              minimum,      // of GRPO's loss
                              row_adapter,  // of --tp --lora
+                             tp_replicate,  // of --tp --no-sp
                              copy_part,
                              tiled_log_probs,
+                             tiled_divergence,
                              generated,
                              autograd_function,
                              fp8_amax,
