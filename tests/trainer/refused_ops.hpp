@@ -30,8 +30,8 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              polar,
                              max,
                              where,
-                             minimum,      // of GRPO's loss
-                             row_adapter,  // of --tp --lora
+                             minimum,       // of GRPO's loss
+                             row_adapter,   // of --tp --lora
                              tp_replicate,  // of --tp --no-sp
                              copy_part,
                              tiled_log_probs,
