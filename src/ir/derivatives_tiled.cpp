@@ -13,6 +13,25 @@ ValueId narrowed(Derivation& d, ValueId part, DType dtype) {
   return d.dtype(part) == dtype ? part : d.emit(OpKind::cast, {part}, d.shape(part), dtype);
 }
 
+/// A sum in the dtype of what it is the gradient of; none has none.
+ValueId in_dtype_of(Derivation& d, ValueId like, ValueId sum) {
+  return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
+}
+
+/// A local of the function's frame lives until it is bound anew.
+void hold(Derivation& d, ValueId local) {
+  if (local != no_id) d.emit_raw(OpKind::hold, {local}, {});
+}
+void rebind(Derivation& d, ValueId& local, ValueId next) {
+  hold(d, local);
+  local = next;
+}
+
+void add_product(Derivation& d, ValueId sum, const Shape& shape, ValueId a, ValueId b,
+                 const Product& product) {
+  d.emit_raw(OpKind::addmm, {sum, a, b}, {d.within(sum, shape)}, product);
+}
+
 }  // namespace
 
 // inputs: hidden [N, H], weight [V, H], targets [N], log-sum-exp [N], entropy [N], and if there is
@@ -33,23 +52,12 @@ void tiled_log_probs(Derivation& d) {
   const ValueId buffer =
       d.emit(OpKind::empty, {}, {std::min<std::int64_t>(all, tiles.tokens), tiles.words}, type);
   ValueId rows = no_id, words = no_id;
-  const auto hold = [&](ValueId local) {  // until it is bound anew
-    if (local != no_id) d.emit_raw(OpKind::hold, {local}, {});
-  };
-  const auto add_product = [&](ValueId sum, const Shape& shape, ValueId a, ValueId b,
-                               const Product& product) {
-    d.emit_raw(OpKind::addmm, {sum, a, b}, {d.within(sum, shape)}, product);
-  };
   for (std::int64_t start = 0; start < all; start += tiles.tokens) {
     const std::int64_t n = std::min<std::int64_t>(tiles.tokens, all - start);
-    const ValueId next_rows = narrowed(d, d.part(hidden, 0, start, n), type);
-    hold(rows);
-    rows = next_rows;
+    rebind(d, rows, narrowed(d, d.part(hidden, 0, start, n), type));
     for (std::int64_t word = 0; word < vocab; word += tiles.words) {
       const std::int64_t v = std::min<std::int64_t>(tiles.words, vocab - word);
-      const ValueId next_words = narrowed(d, d.part(weight, 0, word, v), type);
-      hold(words);
-      words = next_words;
+      rebind(d, words, narrowed(d, d.part(weight, 0, word, v), type));
       const ValueId logits = d.within(buffer, {n, v}), gradient = d.within(buffer, {n, v});
       d.emit_raw(OpKind::mm, {rows, words}, {logits}, Product{inner});
       if (bias != no_id)
@@ -57,10 +65,10 @@ void tiled_log_probs(Derivation& d) {
                    {d.within(buffer, {n, v})});
       d.emit_raw(OpKind::softmax, {logits, d.in(2), d.in(3), d.in(4), g}, {gradient});
       if (into_hidden != no_id)
-        add_product(d.part(into_hidden, 0, start, n), {n, h}, gradient, words,
+        add_product(d, d.part(into_hidden, 0, start, n), {n, h}, gradient, words,
                     Product{static_cast<std::int32_t>(v), Form::nn});
       if (into_weight != no_id)
-        add_product(d.part(into_weight, 0, word, v), {v, h}, gradient, rows,
+        add_product(d, d.part(into_weight, 0, word, v), {v, h}, gradient, rows,
                     Product{static_cast<std::int32_t>(n), Form::tn});
       if (into_bias == no_id) continue;
       const ValueId sum = d.emit(OpKind::sum, {gradient}, {v}, DType::f32);
@@ -68,15 +76,13 @@ void tiled_log_probs(Derivation& d) {
       d.emit_raw(OpKind::add, {so_far, sum}, {d.within(so_far, {v})});
     }
   }
-  const auto narrow = [&](ValueId sum, ValueId like) {
-    return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
-  };
-  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight),
-                to_bias = narrow(into_bias, bias);
+  const ValueId to_hidden = in_dtype_of(d, hidden, into_hidden),
+                to_weight = in_dtype_of(d, weight, into_weight),
+                to_bias = in_dtype_of(d, bias, into_bias);
   // the frame's locals
-  hold(rows);
-  hold(words);
-  for (const ValueId local : {buffer, into_hidden, into_weight, into_bias}) hold(local);
+  hold(d, rows);
+  hold(d, words);
+  for (const ValueId local : {buffer, into_hidden, into_weight, into_bias}) hold(d, local);
   if (to_hidden != no_id) d.give(0, to_hidden);
   if (to_weight != no_id) d.give(1, to_weight);
   if (to_bias != no_id) d.give(5, to_bias);
@@ -101,18 +107,11 @@ void tiled_divergence(Derivation& d) {
   const Shape tile{std::min<std::int64_t>(all, tiles.tokens), tiles.words};
   const ValueId buffers[] = {d.emit(OpKind::empty, {}, tile, DType::f32),
                              d.emit(OpKind::empty, {}, tile, DType::f32)};
-  const auto hold = [&](ValueId local) {  // until it is bound anew
-    if (local != no_id) d.emit_raw(OpKind::hold, {local}, {});
-  };
-  const auto rebind = [&](ValueId& local, ValueId next) {
-    hold(local);
-    local = next;
-  };
   ValueId rows[] = {no_id, no_id}, gradient = no_id;
   for (std::int64_t start = 0; start < all; start += tiles.tokens) {
     const std::int64_t n = std::min<std::int64_t>(tiles.tokens, all - start);
     for (std::size_t i = 0; i < 2; ++i)
-      rebind(rows[i], narrowed(d, d.part(d.in(2 * i), 0, start, n), types[i]));
+      rebind(d, rows[i], narrowed(d, d.part(d.in(2 * i), 0, start, n), types[i]));
     for (std::int64_t word = 0; word < vocab; word += tiles.words) {
       const std::int64_t v = std::min<std::int64_t>(tiles.words, vocab - word);
       ValueId logits[] = {no_id, no_id};
@@ -124,26 +123,21 @@ void tiled_divergence(Derivation& d) {
       }
       const ValueId wide = d.within(buffers[0], {n, v});
       d.emit_raw(OpKind::softmax, {logits[0], logits[1], d.in(4), d.in(5), d.out(), g}, {wide});
-      rebind(gradient, narrowed(d, wide, types[0]));
+      rebind(d, gradient, narrowed(d, wide, types[0]));
       if (into_hidden != no_id)
-        d.emit_raw(OpKind::addmm,
-                   {d.part(into_hidden, 0, start, n), gradient,
-                    narrowed(d, d.part(weight, 0, word, v), types[0])},
-                   {d.within(d.part(into_hidden, 0, start, n), {n, h})},
-                   Product{static_cast<std::int32_t>(v), Form::nn});
+        add_product(d, d.part(into_hidden, 0, start, n), {n, h}, gradient,
+                    narrowed(d, d.part(weight, 0, word, v), types[0]),
+                    Product{static_cast<std::int32_t>(v), Form::nn});
       if (into_weight != no_id)
-        d.emit_raw(OpKind::addmm, {d.part(into_weight, 0, word, v), gradient, rows[0]},
-                   {d.within(d.part(into_weight, 0, word, v), {v, h})},
-                   Product{static_cast<std::int32_t>(n), Form::tn});
+        add_product(d, d.part(into_weight, 0, word, v), {v, h}, gradient, rows[0],
+                    Product{static_cast<std::int32_t>(n), Form::tn});
     }
   }
-  const auto narrow = [&](ValueId sum, ValueId like) {
-    return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
-  };
-  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight);
+  const ValueId to_hidden = in_dtype_of(d, hidden, into_hidden),
+                to_weight = in_dtype_of(d, weight, into_weight);
   for (const ValueId local :
        {rows[0], rows[1], gradient, g, buffers[0], buffers[1], into_hidden, into_weight})
-    hold(local);
+    hold(d, local);
   if (to_hidden != no_id) d.give(0, to_hidden);
   if (to_weight != no_id) d.give(1, to_weight);
 }

@@ -4,19 +4,13 @@
 #include <algorithm>
 
 #include "lowering.hpp"
+#include "passes/lowering/tiled_head.hpp"
 
 namespace ac_advisor::passes {
 
 using ir::Module;
 using ir::OpKind;
 using ir::Phase;
-
-namespace {
-
-constexpr std::int64_t tile_tokens = 4096;  // TOKEN_CHUNK_SIZE
-constexpr std::int64_t tile_words = 32768;  // VOCAB_CHUNK_SIZE
-
-}  // namespace
 
 /// _get_last_hidden_state: without the last token, then the completion's alone, as views.
 ir::ValueId Lowering::last_states(V hidden, std::int64_t width) {
@@ -53,11 +47,6 @@ DType Lowering::product_dtype(const HeadOf& of) const {
   return config_.precision.autocast ? config_.precision.compute_dtype : dtype(of.rows);
 }
 
-ir::ValueId Lowering::in_product_dtype(V part, const HeadOf& of) {
-  const DType type = product_dtype(of);
-  return dtype(part) == type ? part : make_int(OpKind::cast, shape(part), type, {part});
-}
-
 Lowering::Divergence Lowering::divergence_of(std::int64_t tokens) {
   const auto zeros = [&] { return make_int(OpKind::fill, {tokens}, DType::f32, {}); };
   const auto least = [&] { return make_int(OpKind::add_scalar, {tokens}, DType::f32, {zeros()}); };
@@ -87,7 +76,7 @@ void Lowering::fold_tiles(const std::array<HeadOf, 2>& heads, const std::array<V
     std::array<V, 2> tiles{};
     for (std::size_t i = 0; i < 2; ++i) {
       tiles[i] = p_.on_storage_of(d.buffers[i], {n, w}, DType::f32, true);
-      const V part = in_product_dtype(p_.narrow(heads[i].weight, 0, word, w), heads[i]);
+      const V part = narrowed(p_.narrow(heads[i].weight, 0, word, w), product_dtype(heads[i]));
       emit(OpKind::mm, {rows[i], part}, {tiles[i]},
            ir::Product{static_cast<std::int32_t>(shape(part).back())});
     }
@@ -109,7 +98,7 @@ ir::ValueId Lowering::divergence(const std::array<HeadOf, 2>& heads) {
   for (std::int64_t start = 0; start < all; start += tile_tokens) {
     const std::int64_t n = std::min(tile_tokens, all - start);
     for (std::size_t i = 0; i < 2; ++i)
-      rebind(i, in_product_dtype(p_.narrow(heads[i].rows, 0, start, n), heads[i]));
+      rebind(i, narrowed(p_.narrow(heads[i].rows, 0, start, n), product_dtype(heads[i])));
     fold_tiles(heads, {of_chunk[0], of_chunk[1]}, d);
     rebind(2, log_sum(d.most[0], d.exponentials(), start, n));
     rebind(3, log_sum(d.most[1], d.teachers_exponentials(), start, n));
@@ -126,9 +115,7 @@ ir::ValueId Lowering::divergence(const std::array<HeadOf, 2>& heads) {
   const V result = out({all}, DType::f32, grad(heads[0].rows) || grad(heads[0].weight));
   emit(OpKind::tiled_divergence,
        {heads[0].rows, heads[0].weight, heads[1].rows, heads[1].weight, student, teacher, apart},
-       {result},
-       ir::TiledHead{static_cast<std::int32_t>(tile_tokens), static_cast<std::int32_t>(tile_words),
-                     is_half(product_dtype(heads[0]))});
+       {result}, tiles_in(product_dtype(heads[0])));
   hold({apart, of_chunk[0], of_chunk[1]});
   for (const V most : d.most) hold({most});
   for (const V sum : d.sums) hold({sum});

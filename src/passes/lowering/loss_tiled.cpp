@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lowering.hpp"
+#include "passes/lowering/tiled_head.hpp"
 
 namespace ac_advisor::passes {
 
@@ -13,11 +14,14 @@ using ir::Phase;
 
 namespace {
 
-constexpr std::int64_t tile_tokens = 4096;  // TOKEN_CHUNK_SIZE
-constexpr std::int64_t tile_words = 32768;  // _CHUNKED_LOGPROB_CHUNK_SIZE
 constexpr double most_tokens = std::numeric_limits<double>::infinity();
 
 }  // namespace
+
+/// A part of an operand in the dtype of the products, without a gradient of its own.
+ir::ValueId Lowering::narrowed(V part, DType type) {
+  return dtype(part) == type ? part : make_int(OpKind::cast, shape(part), type, {part});
+}
 
 /// Statistics of each token, folded tile by tile. Locals of the function die with it.
 Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType type, Logged asked) {
@@ -30,25 +34,19 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
   }
   const V buffer = out({std::min(all, tile_tokens), tile_words}, type, false);
   emit(OpKind::empty, {}, {buffer});
-  const auto narrowed = [&](V part) {
-    if (dtype(part) == type) return part;
-    const V narrow = out(shape(part), type, false);
-    emit(OpKind::cast, {part}, {narrow});
-    return narrow;
-  };
   V chunk = ir::no_id;
   for (std::int64_t start = 0; start < all; start += tile_tokens) {
     const std::int64_t n = std::min(tile_tokens, all - start);
-    const V next = narrowed(p_.narrow(rows, 0, start, n));
+    const V next = narrowed(p_.narrow(rows, 0, start, n), type);
     hold({chunk});
     chunk = next;
     for (std::int64_t word = 0; word < v; word += tile_words) {
       const std::int64_t w = std::min(tile_words, v - word);
       const V tile = p_.on_storage_of(buffer, {n, w}, type, true);
-      const V words = narrowed(p_.narrow(m_.lm_head, 0, word, w));
+      const V words = narrowed(p_.narrow(m_.lm_head, 0, word, w), type);
       emit(OpKind::mm, {chunk, words}, {tile}, ir::Product{static_cast<std::int32_t>(h)});
       if (m_.lm_head_bias != ir::no_id)
-        emit(OpKind::add, {tile, narrowed(p_.narrow(m_.lm_head_bias, 0, word, w))},
+        emit(OpKind::add, {tile, narrowed(p_.narrow(m_.lm_head_bias, 0, word, w), type)},
              {p_.on_storage_of(buffer, {n, w}, type, true)});
       const V folded = p_.on_storage_of(running[0], {all}, DType::f32, true);
       emit(OpKind::mean, {tile, targets, running[0]}, {folded});
@@ -114,8 +112,7 @@ Lowering::Scored Lowering::fused_head(Logged asked) {
   if (config_.layout.zero3()) leaf_ = Module::lm_head;
   const TokenStatistics of = token_statistics(rows, targets, type, asked);
   const V log_probs = out({all}, DType::f32, grad(rows) || grad(m_.lm_head));
-  const ir::TiledHead tiles{static_cast<std::int32_t>(tile_tokens),
-                            static_cast<std::int32_t>(tile_words), is_half(type)};
+  const ir::TiledHead tiles = tiles_in(type);
   if (m_.lm_head_bias == ir::no_id)
     emit(OpKind::tiled_log_probs, {rows, m_.lm_head, targets, of.log_sum, of.entropy}, {log_probs},
          tiles);

@@ -479,6 +479,7 @@ class Lowering : private Emission {
   struct TokenStatistics {
     V log_sum{}, entropy{}, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
+  V narrowed(V part, DType type);
   TokenStatistics token_statistics(V rows, V targets, DType type, Logged asked);
   V scattered(V rows, V mask);
   V whole_sum(V x, bool differentiable = false);
@@ -570,7 +571,6 @@ class Lowering : private Emission {
   V last_states(V hidden, std::int64_t width);
   V compared_rows(V states, V valid);
   [[nodiscard]] DType product_dtype(const HeadOf& of) const;
-  V in_product_dtype(V part, const HeadOf& of);
   Divergence divergence_of(std::int64_t tokens);
   V log_sum(V most, V exponentials, std::int64_t start, std::int64_t n);
   void fold_tiles(const std::array<HeadOf, 2>& heads, const std::array<V, 2>& rows,
