@@ -52,7 +52,8 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     experts_ = static_cast<std::int32_t>(all);
     all += blocks;
   }
-  if ((c_.task.runs_reference() || c_.task.scorer == Scorer::reference) && c_.task.second_model())
+  if ((c_.task.runs_reference() || c_.task.scorer == Scorer::reference) &&
+      c_.task.reference == Reference::model)
     reference_ = static_cast<std::int32_t>(all++);
   groups_.resize(static_cast<std::size_t>(all) + 1);
   for (std::int64_t b = 0; b < blocks; ++b) {

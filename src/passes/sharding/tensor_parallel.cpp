@@ -49,26 +49,21 @@ ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gra
 
 namespace {
 
-/// What is of each token, of each head or of each part of the vocabulary by itself, and asks
-/// nothing of a plan by which every rank has all tokens.
-model::ModelSpec without_gemmas_own(model::ModelSpec m) {
-  m.unit_offset_norm = m.sandwich_norms = m.scaled_embedding = false;
-  m.final_softcap.reset();
-  m.attention_softcap.reset();
-  return m;
+/// Gemma's own: of each token, of each head or of each part of the vocabulary by itself, so nothing
+/// of it asks more of a plan by which every rank has all tokens.
+bool has_gemmas_own(const model::ModelSpec& m) {
+  return m.unit_offset_norm || m.sandwich_norms || m.scaled_embedding || m.final_softcap ||
+         m.attention_softcap;
 }
 
-}  // namespace
-
-bool llama_like(const model::ModelSpec& m) {
+/// Layers that can be split as Llama's are.
+bool splits_as_llama(const model::ModelSpec& m) {
   const bool projections = !m.fused_qkv && !m.fused_gate_up && !m.plain_mlp && !m.input_first &&
                            !m.output_bias && !m.mlp_bias && !m.head_bias;
-  const bool norms = m.norm == model::Norm::rms && !m.unit_offset_norm && !m.sandwich_norms &&
-                     !m.post_norms_only && !m.qk_norm_whole && !m.norms_after_heads &&
-                     !m.wide_norm_scale;
+  const bool norms = m.norm == model::Norm::rms && !m.post_norms_only && !m.qk_norm_whole &&
+                     !m.norms_after_heads && !m.wide_norm_scale;
   const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
-                     !m.interleaved_rotary && !m.joined_rotary_part && !m.scaled_embedding &&
-                     !m.final_softcap && !m.attention_softcap && !m.residual_multiplier &&
+                     !m.interleaved_rotary && !m.joined_rotary_part && !m.residual_multiplier &&
                      !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
                      !m.hidden_divisor && !m.latent && !m.attention_sinks &&
                      !m.position_scaled_queries && m.rotation == model::Rotation::halves &&
@@ -76,6 +71,10 @@ bool llama_like(const model::ModelSpec& m) {
   return projections && norms && block && !m.tower && m.residual_dropout == 0.0 &&
          m.embedding_dropout == 0.0;
 }
+
+}  // namespace
+
+bool llama_like(const model::ModelSpec& m) { return splits_as_llama(m) && !has_gemmas_own(m); }
 
 bool short_window(const model::ModelSpec& m, const StepConfig& c) {
   return m.window_within(c.run.seq);
@@ -145,24 +144,18 @@ constexpr Exclusion exclusions_of_tp[] = {
      with_model},
     {"--tp --sp, a model with Gemma's norms",
      "no plan of TorchTitan or NeMo AutoModel has parts of sequences for all of its norms: one "
-     "that "
-     "is left out is given a DTensor beside its plain weight, which PyTorch refuses",
+     "that is left out is given a DTensor beside its plain weight, which PyTorch refuses",
      "use --no-sp --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) {
-       return parallel(c) && c.layout.sequence_parallel && !llama_like(m) &&
-              llama_like(without_gemmas_own(m));
+       return parallel(c) && c.layout.sequence_parallel && splits_as_llama(m) && has_gemmas_own(m);
      },
      with_model},
     {"--tp, a model whose layers are not like Llama's or Gemma's",
      "other layers in parts are not planned: the plans are of RMSNorms and a gated MLP, of q, k, "
-     "v, "
-     "gate and up as layers of their own, without biases of o and down (AutoModel 0.5.0 has "
-     "another "
-     "plan for Phi-3's fused layers, by which each rank has all heads)",
+     "v, gate and up as layers of their own, without biases of o and down (AutoModel 0.5.0 has "
+     "another plan for Phi-3's fused layers, by which each rank has all heads)",
      "use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return parallel(c) && !llama_like(without_gemmas_own(m));
-     },
+     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && !splits_as_llama(m); },
      with_model},
     {"--tp T, heads, MLP or vocabulary that T does not divide",
      "each rank has as many as every other", "give one of those",
