@@ -208,15 +208,12 @@ void explain_teacher(const profile::Profile& result, std::vector<std::string>& n
       "beta is 1, DistillationTrainer's default (reverse KL): below 1 kernels are launched more "
       "often and nothing more is held but two numbers a token");
   if (c.layout.whole())
-    notes.push_back(fmt::format("bf16=True has no effect on what DistillationTrainer computes "
-                                "here: its loss runs beside "
-                                "the forward that torch.autocast is around (TRL 1.16, "
-                                "_ForwardRedirection), so both models "
-                                "compute in the dtype that they were loaded in, {}",
-                                to_option(c.precision.param_dtype)) +
-                    (c.precision.param_dtype == DType::f32 ? "; --param-dtype bf16 loads them in "
-                                                             "bf16"
-                                                           : ""));
+    notes.push_back(fmt::format(
+        "bf16=True has no effect on what DistillationTrainer computes here: its loss runs beside "
+        "the forward that torch.autocast is around (TRL 1.16, _ForwardRedirection), so both models "
+        "compute in the dtype that they were loaded in, {}{}",
+        to_option(c.precision.param_dtype),
+        c.precision.param_dtype == DType::f32 ? "; --param-dtype bf16 loads them in bf16" : ""));
 }
 
 /// What is planned of the cycle of completions, and what of it is not.

@@ -167,13 +167,17 @@ void end(Keys& keys) {
   read_adapter(keys);
 }
 
-void read(Keys& keys) {
-  begin(keys);
+void read_length(Keys& keys) {
   const std::optional<std::int64_t> length = keys.number("max_length");
   if (length)
     keys.option("max_length", "--seq", std::to_string(*length));
   else if (!keys.by_hand("--seq"))
     keys.refuse("max_length", "none: rows are as long as the data has them; give --seq N by hand");
+}
+
+void read(Keys& keys) {
+  begin(keys);
+  read_length(keys);
   if (keys.flag("packing") || keys.flag("padding_free")) {
     const std::string documents =
         std::to_string(keys.number("per_device_train_batch_size").value_or(8));
@@ -232,11 +236,7 @@ void read_rloo(Keys& keys) { read_rewarded(keys, "rloo", 2); }
 void read_answers(Keys& keys, const char* task) {
   begin(keys);
   begin_task(keys, task);
-  const std::optional<std::int64_t> length = keys.number("max_length");
-  if (length)
-    keys.option("max_length", "--seq", std::to_string(*length));
-  else if (!keys.by_hand("--seq"))
-    keys.refuse("max_length", "none: rows are as long as the data has them; give --seq N by hand");
+  read_length(keys);
   assume_longest(keys, "max_length");
   read_precision(keys);
   if (keys.flag("activation_offloading"))

@@ -155,7 +155,7 @@ constexpr OptionRow newer(OptionRow row) {
   return row;
 }
 
-/// In JSON a boolean: in what it computes is compute_dtype.
+/// A model by its name or file, which is read at once.
 constexpr OptionRow teacher_row(const Words& w) {
   OptionRow row = with(w);
   row.parse = [](const OptionRow&, std::string_view, std::string_view text, StepConfig& c) {
@@ -176,6 +176,7 @@ constexpr OptionRow teacher_row(const Words& w) {
   return row;
 }
 
+/// In JSON a boolean: in what it computes is compute_dtype.
 constexpr OptionRow autocast_row(const Words& w) {
   OptionRow row = flag<&StepConfig::precision, &Precision::autocast>(w);
   row.words = autocast_words;
@@ -291,18 +292,16 @@ constexpr OptionRow table[] = {
         has_reference),
     needing(newer(whole<&S::task, &TaskChoice::prompt>(
                 {"--prompt", "prompt", "N",
-                 "with --task dpo, kto, orpo, simpo, grpo, "
-                 "rloo or distillation: tokens of each sequence that are the "
-                 "prompt's, which are not scored (0)",
+                 "with --task dpo, kto, orpo, simpo, grpo, rloo or distillation: tokens of each "
+                 "sequence that are the prompt's, which are not scored (0)",
                  model},
                 0, most_tokens)),
             scores_answers),
     needing(newer(mode<apply_rollout, rollout_option>(
                 {"--rollout", "rollout", "WHO",
                  "with --task grpo, rloo or distillation, who writes the completions: generate "
-                 "(transformers, on "
-                 "this "
-                 "model), vllm:SHARE (an engine on this device, with that share of it; "
+                 "(transformers, on this model), vllm:SHARE (an engine on this device, with that "
+                 "share of it; "
                  "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
                  "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
                  model},
@@ -311,9 +310,7 @@ constexpr OptionRow table[] = {
     needing(newer(whole<&S::task, &TaskChoice::completion>(
                 {"--completion", "completion", "N",
                  "with --task grpo, rloo or distillation: tokens of the longest completion; --seq "
-                 "is then "
-                 "--prompt and "
-                 "it (0: what --seq leaves)",
+                 "is then --prompt and it (0: what --seq leaves)",
                  model},
                 0, most_tokens)),
             writes_answers),

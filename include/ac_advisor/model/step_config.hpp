@@ -171,7 +171,7 @@ enum class RouterLoss : std::uint8_t { automatic, on, off };
 /// A model that another one learns from, by the name or file that was given; empty: none.
 struct Teacher {
   std::string name;
-  std::shared_ptr<const model::ModelSpec> model;  ///< null where there is no name
+  std::shared_ptr<const model::ModelSpec> model;  ///< null without a name, or where it is not found
   bool operator==(const Teacher& other) const { return name == other.name; }
 };
 
