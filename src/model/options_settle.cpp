@@ -366,10 +366,16 @@ void settle_task(StepConfig& c, const Choices& hand) {
   if (c.task.distills() && c.task.teacher.name.empty())
     throw UserError(task + ": a student learns from a teacher; give --teacher MODEL");
   const bool tiles = (c.task.compares() || c.task.distills()) && c.runtime.framework == "trl";
-  const LossKind own = tiles ? LossKind::tiled : LossKind::ce;
+  // until TRL 1.14 DPO's and KTO's logits were whole
+  const bool whole =
+      tiles && c.task.against_reference() && hand.has("--loss") && c.memory.loss == LossKind::ce;
+  const LossKind own = tiles && !whole ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
-                    ": the trainer computes its loss its own way; leave --loss out");
+                    ": the trainer computes its loss its own way; leave --loss out" +
+                    (tiles && c.task.against_reference()
+                         ? ", or give --loss ce, the whole logits of TRL until 1.14"
+                         : ""));
   if (hand.has("--hold-output") && c.memory.hold_output)
     throw UserError(task + " --hold-output: the trainers keep the loss alone; drop --hold-output");
   if (!hand.has("--output-dtype")) c.memory.wide_output = false;  // it is in the task's own ops

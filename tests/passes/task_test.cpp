@@ -115,6 +115,26 @@ TEST_CASE("adapters that are off cost the reference no parameter and no product"
   CHECK(ops_of(step, ir::Owner::policy, ir::OpKind::mm) == 4 * (7 + 2 * 2) + 1);
 }
 
+TEST_CASE(
+    "DPO of TRL until 1.14 makes whole logits, and copies those of the answers for its metrics") {
+  StepConfig c = dpo(Reference::model);
+  c.memory.loss = LossKind::ce;
+  c.task.prompt = 8;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  CHECK(ops_of(step, ir::Owner::policy, ir::OpKind::tiled_log_probs) == 0);
+  for (const ir::Owner owner : {ir::Owner::policy, ir::Owner::reference}) {
+    const ir::Op& scored = first(step.program, ir::OpKind::generated, owner);
+    const ir::Value& logits = step.program.value(step.program.input(scored, 0));
+    CHECK(logits.shape == ir::Shape{2 * pairs, seq - 1, 512});
+  }
+  std::int64_t copies = 0;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == ir::OpKind::index && op.phase == ir::Phase::loss)
+      copies += step.program.value(step.program.outputs(op)[0]).shape ==
+                ir::Shape{pairs * (seq - 8), 512};
+  CHECK(copies == 2);  // the chosen ones' and the rejected ones'
+}
+
 TEST_CASE("under ZeRO 3 a second model is shared out, and an engine of its own gathers it") {
   StepConfig c = dpo(Reference::model);
   c.layout.world = 2;

@@ -25,20 +25,11 @@ ir::ValueId Lowering::mismatched_log_probs(ir::Owner owner) {
   return total;
 }
 
-void Lowering::loss_kto() {
+/// Of what the rows' answers add up to, by the policy and by its reference, and of how far they are
+/// apart on others' answers.
+ir::ValueId Lowering::loss_of_sides(V said, V reference, V mismatched, std::vector<V>& held) {
   constexpr double beta = 0.1;
   constexpr ir::Add minus{-1.0};
-  const Scored of = fused_head(logged_by_head(false));
-  hold({hidden_});
-  hold({held_of_head_[0], held_of_head_[1], held_of_head_[3]});
-  end_autocast();
-  const V said = sum_of_sequence(of.log_probs);
-  std::vector<V> held{of.log_probs, of.entropy, of.mean_logits, of.mask, of.loss};
-  V reference = s_.precomputed[0], mismatched = s_.precomputed[1];
-  if (config_.task.runs_reference()) {
-    mismatched = mismatched_log_probs(ir::Owner::reference);
-    reference = sum_of_sequence(reference_log_probs(held));
-  }
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V apart = binary(OpKind::add, mismatched_, mismatched, minus);
@@ -53,12 +44,27 @@ void Lowering::loss_kto() {
     sides.push_back(unary(OpKind::mul_scalar, loss, ir::Number{1.0}));
     held.insert(held.end(), {ratio, loss});
   }
-  s_.loss = mean_loss(binary(OpKind::add, sides[0], sides[1], ir::Add{1.0}));
+  held.insert(held.end(), {labels_, apart, divergence, mismatched_});
+  return mean_loss(binary(OpKind::add, sides[0], sides[1], ir::Add{1.0}));
+}
+
+void Lowering::loss_kto() {
+  const Scored of = fused_head(logged_by_head(false));
+  hold({hidden_});
+  hold({held_of_head_[0], held_of_head_[1], held_of_head_[3]});
+  end_autocast();
+  const V said = sum_of_sequence(of.log_probs);
+  std::vector<V> held{of.log_probs, of.entropy, of.mean_logits, of.mask, of.loss};
+  V reference = s_.precomputed[0], mismatched = s_.precomputed[1];
+  if (config_.task.runs_reference()) {
+    mismatched = mismatched_log_probs(ir::Owner::reference);
+    reference = sum_of_sequence(reference_log_probs(held));
+  }
+  s_.loss = loss_of_sides(said, reference, mismatched, held);
   // entropy and mean logits of the tokens that count
   for (const V figure : {of.entropy, of.mean_logits, of.mean_logits}) whole_sum(figure);
   for (int i = 0; i < 4; ++i) whole_sum(of.mask);
   s_.loss = with_balance(s_.loss, of.balance);
-  held.insert(held.end(), {labels_, apart, divergence, mismatched_});
   hold_all(held);
   s_.outputs = {of.log_probs};
 }

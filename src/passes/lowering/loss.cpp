@@ -88,7 +88,7 @@ ir::ValueId Lowering::model_logits() {
   V logits = linear(head_input(gathered(hidden_)), {weight, m_.lm_head_bias});
   if (tp_ > 1 && !config_.layout.loss_parallel) logits = whole_vocabulary(logits);
   if (of_titan()) hold({hidden_});  // its model's, which has returned; transformers' has not
-  phase_ = Phase::loss;
+  if (!before_step_) phase_ = Phase::loss;
   logits = scaled_logits(logits);
   leaf_ = Module::loss;
   return logits;

@@ -507,10 +507,13 @@ class Lowering : private Emission {
   V reference_forward();
   void score_by_reference();
   V mean_loss(V of_pairs);
+  V sigmoid_loss_of_pairs(const std::array<V, 2>& policy, const std::array<V, 2>& reference,
+                          std::vector<V>& held);
   void loss_dpo();
 
   // kto.cpp
   V mismatched_log_probs(ir::Owner owner);
+  V loss_of_sides(V said, V reference, V mismatched, std::vector<V>& held);
   void loss_kto();
 
   // llamafactory.cpp
@@ -536,6 +539,28 @@ class Lowering : private Emission {
   V loss_without_reference(V chosen, V rejected);
   void loss_of_values();
   void loss_llamafactory();
+
+  // trl_before_tiles.cpp
+  /// Of each token, in fp32: the log-probability of its target, the entropy of its logits.
+  struct TokenScores {
+    V log_probs{}, entropy{};
+  };
+  /// What TRL 1.14 has of a forward: whole logits, and of each next token.
+  struct WholeScores {
+    V logits{}, balance = ir::no_id;
+    TokenScores of_tokens;
+  };
+  [[nodiscard]] bool makes_whole_logits() const;
+  WholeScores whole_scores();
+  WholeScores whole_scores_apart(ir::Owner owner);
+  V sum_of_row(V log_probs);
+  void mean_of_logits(V logits, std::int64_t tokens);
+  void logged_entropy(const WholeScores& own);
+  void logged_accuracy(V logits);
+  std::array<V, 2> whole_reference(std::vector<V>& held);
+  V whole_mismatched(ir::Owner owner);
+  void loss_dpo_of_logits();
+  void loss_kto_of_logits();
 
   // reward.cpp
   void loss_reward();
@@ -588,7 +613,8 @@ class Lowering : private Emission {
   void loss_verl();
 
   // whole_log_probs.cpp
-  V selected_log_probs(V logits, V targets);
+  TokenScores selected_log_probs(V logits, V targets);
+  V returned_logits();
   V chosen_loss(V logits, V labels);
   V log_odds(V chosen, V rejected);
   void loss_of_logits();

@@ -304,6 +304,11 @@ void Lowering::task_inputs() {
     if (task.compares()) clone_batch();
     return;
   }
+  if (makes_whole_logits()) {
+    labels_ = m_.labels;
+    if (task.kind == Task::kto) mismatched_ = whole_mismatched(ir::Owner::no_grad);
+    return;
+  }
   if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
   labels_ = task.compares() ? scored_labels() : m_.labels;
 }
@@ -388,10 +393,10 @@ void Lowering::task_loss() {
     case Task::sft:
       break;
     case Task::dpo:
-      loss_dpo();
+      makes_whole_logits() ? loss_dpo_of_logits() : loss_dpo();
       break;
     case Task::kto:
-      loss_kto();
+      makes_whole_logits() ? loss_kto_of_logits() : loss_kto();
       break;
     case Task::orpo:
     case Task::simpo:

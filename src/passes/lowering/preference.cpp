@@ -206,29 +206,37 @@ ir::ValueId Lowering::mean_loss(V of_pairs) {
   return mean;
 }
 
-void Lowering::loss_dpo() {
+/// "sigmoid", of what the chosen answers' tokens add up to and the rejected ones'.
+ir::ValueId Lowering::sigmoid_loss_of_pairs(const std::array<V, 2>& policy,
+                                            const std::array<V, 2>& reference,
+                                            std::vector<V>& held) {
   constexpr double beta = 0.1;
   constexpr ir::Add minus{-1.0};
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const V chosen = binary(OpKind::add, policy[0], reference[0], minus),
+          rejected = binary(OpKind::add, policy[1], reference[1], minus);
+  const V margin = binary(OpKind::add, chosen, rejected, minus);
+  const V likelihood =
+      unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
+  const V mean = mean_loss(unary(OpKind::neg, likelihood));
+  held.insert(held.end(), {chosen, rejected, margin});
+  return unary(OpKind::add_scalar, unary(OpKind::mul_scalar, mean, ir::Number{1.0}));
+}
+
+void Lowering::loss_dpo() {
   const Scored of = fused_head(Logged::all);
   hold({hidden_});
   hold_all({held_of_head_.begin(), held_of_head_.end()});
   end_autocast();
-  const auto [chosen, rejected] = halves(sum_of_sequence(of.log_probs));
+  const std::array<V, 2> policy = halves(sum_of_sequence(of.log_probs));
   std::vector<V> held{of.log_probs, of.entropy, of.mean_logits, of.likeliest, of.mask, of.loss};
   std::array<V, 2> reference = s_.precomputed;
   if (config_.task.runs_reference()) reference = halves(sum_of_sequence(reference_log_probs(held)));
-  phase_ = Phase::loss;
-  leaf_ = Module::loss;
-  const V chosen_ratio = binary(OpKind::add, chosen, reference[0], minus),
-          rejected_ratio = binary(OpKind::add, rejected, reference[1], minus);
-  const V margin = binary(OpKind::add, chosen_ratio, rejected_ratio, minus);
-  const V likelihood =
-      unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
-  const V mean = mean_loss(unary(OpKind::neg, likelihood));
-  s_.loss = unary(OpKind::add_scalar, unary(OpKind::mul_scalar, mean, ir::Number{1.0}));
-  s_.loss = with_balance(s_.loss, of.balance);
+  held.push_back(labels_);
+  const V loss = sigmoid_loss_of_pairs(policy, reference, held);
+  s_.loss = with_balance(loss, of.balance);
   logged(of.mask, of.entropy, of.likeliest);
-  held.insert(held.end(), {labels_, chosen_ratio, rejected_ratio, margin});
   hold_all(held);
   s_.outputs = {of.log_probs};
 }

@@ -9,9 +9,9 @@ using ir::OpKind;
 using ir::Phase;
 using ir::Shape;
 
-/// Of logits (rows, tokens, V): the targets' log-probabilities, (rows, tokens). The logits are
-/// saved, and backward makes a gradient as large as they are, in one kernel.
-ir::ValueId Lowering::selected_log_probs(V logits, V targets) {
+/// Of logits (rows, tokens, V), (rows, tokens) each. The logits are saved, and backward makes a
+/// gradient as large as they are, in one kernel.
+Lowering::TokenScores Lowering::selected_log_probs(V logits, V targets) {
   const Shape each = shape(targets);
   const V log_probs = out(each, DType::f32, false), entropy = out(each, DType::f32, false),
           log_sum = out(each, DType::f32, false), expected = out(each, DType::f32, false);
@@ -21,9 +21,17 @@ ir::ValueId Lowering::selected_log_probs(V logits, V targets) {
   g.made = {{shape(logits), dtype(logits), -1}};
   g.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {0, 1, 2, 3, 4}, {5}}};
   g.results = {5, -1, -1, -1};
-  hold({entropy});
-  return node(OpKind::autograd_function, {logits, targets, log_sum, expected}, log_probs,
-              std::move(g));
+  return {node(OpKind::autograd_function, {logits, targets, log_sum, expected}, log_probs,
+               std::move(g)),
+          entropy};
+}
+
+/// The model's, as accelerate returns them: convert_outputs_to_fp32 comes with its autocast.
+ir::ValueId Lowering::returned_logits() {
+  const V made = model_logits();
+  hold({hidden_});
+  end_autocast();
+  return config_.precision.autocast ? cast(made, DType::f32) : made;
 }
 
 /// ORPO: the mean negative log-likelihood of the chosen rows, prompt and answer.
@@ -63,18 +71,15 @@ ir::ValueId Lowering::log_odds(V chosen, V rejected) {
 void Lowering::loss_of_logits() {
   const bool orpo = config_.task.kind == Task::orpo;
   const std::int64_t rows = config_.run.batch, s = config_.run.seq - 1;
-  const V made = model_logits();
-  hold({hidden_});
-  end_autocast();
-  // accelerate's convert_outputs_to_fp32, which comes with its autocast
-  const V logits = config_.precision.autocast ? cast(made, DType::f32) : made;
+  const V logits = returned_logits();
   const V labels = make_int(OpKind::clone, {rows, s + 1}, DType::i64, {m_.labels});
   const V nll = orpo ? chosen_loss(logits, labels) : ir::no_id;
   const V targets = make_int(OpKind::clone, {rows, s}, DType::i64, {m_.labels});
   const V seen = sliced(logits, {rows, s, spec_.vocab}, ir::Slice{0, 1});
   const V mask = make_int(OpKind::compare, {rows, s}, DType::u8, {targets},
                           ir::Compare{-100.0, ir::Comparison::not_equal});
-  const V log_probs = selected_log_probs(seen, targets);
+  const auto [log_probs, entropy] = selected_log_probs(seen, targets);
+  hold({entropy});
   const V scored = binary(OpKind::mul, log_probs, mask);
   V total = out({rows}, DType::f32, grad(scored));
   emit(OpKind::sum, {scored}, {total});
