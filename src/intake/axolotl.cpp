@@ -1,6 +1,7 @@
-// axolotl's supervised steps (0.21.0): the YAML of `axolotl train`, run by its subclass of
-// transformers' Trainer. What its validators make of the keys: utils/schemas/validation.py,
-// utils/schemas/config.py; dtypes: utils/config/__init__.py, resolve_dtype, and loaders/model.py.
+// axolotl (0.21.0): the YAML of `axolotl train`, run by its subclass of transformers' Trainer, or
+// of TRL's trainers (axolotl_rl.cpp). What its validators make of the keys:
+// utils/schemas/validation.py, utils/schemas/config.py; dtypes: utils/config/__init__.py,
+// resolve_dtype, and loaders/model.py.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -131,6 +132,7 @@ bool fuses_adapters(Keys& keys, const std::string& adapter) {
        {"lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel"})
     if (keys.in_file(kernel)) given = true, on = keys.flag(kernel) || on;
   if (given) return on;
+  if (is_axolotl_rl(keys)) return false;
   return !(adapter == "lora" && keys.flag("load_in_8bit")) && !keys.flag("trust_remote_code");
 }
 
@@ -151,7 +153,8 @@ bool read_adapter(Keys& keys) {
   // PEFT raises adapters to fp32 unless autocast_adapter_dtype is off.
   const bool raised =
       truth_of(keys.text("peft_autocast_adapter_dtype").value_or("true")).value_or(true);
-  if (!keys.under_zero())  // whose engine casts adapters, too
+  // TRL wraps a model itself, and then casts adapters of a quantized one to bf16
+  if (!keys.under_zero() && !is_axolotl_rl(keys))  // whose engine casts adapters, too
     keys.option("peft_autocast_adapter_dtype", "--lora-dtype", raised ? "fp32" : "bf16");
   if (fuses_adapters(keys, adapter))
     keys.assume(
@@ -264,10 +267,12 @@ void read_packing(Keys& keys, const std::string& attention) {
 /// preset `liger`, whose chunk the model decides.
 void read_plugins(Keys& keys) {
   bool liger = false;
-  std::string framework = "hf-trainer";
+  std::string framework = is_axolotl_rl(keys) ? "trl" : "hf-trainer";
   for (const std::string& plugin : keys.words("plugins")) {
     const auto is = [&](std::string_view part) { return plugin.find(part) != std::string::npos; };
-    if (is("cut_cross_entropy")) {
+    if (is_axolotl_rl(keys) && (is("cut_cross_entropy") || is("liger"))) {
+      static_cast<void>(keys.unplanned("plugins", "its kernels are not planned beside rl"));
+    } else if (is("cut_cross_entropy")) {
       if (!keys.in_file("cut_cross_entropy") || keys.flag("cut_cross_entropy"))
         keys.option("plugins", "--loss", "lc-ce");
     } else if (is("liger")) {
@@ -296,10 +301,6 @@ void read_plugins(Keys& keys) {
 }
 
 void read(Keys& keys) {
-  if (const std::string task = keys.text("rl").value_or(""); !task.empty())
-    keys.refuse("rl",
-                "supervised tuning is planned of a file; DPO, ORPO, SimPO or a reward model by "
-                "options: --framework trl --task dpo, orpo, simpo or reward");
   read_plugins(keys);
   keys.out().model_key = "base_model";
   keys.out().model = keys.text("base_model").value_or("");
@@ -314,10 +315,14 @@ void read(Keys& keys) {
   if (keys.in_file("deepspeed")) read_deepspeed(keys, "deepspeed");
   read_fsdp(keys);
   const bool adapters = read_adapter(keys);
+  if (is_axolotl_rl(keys)) read_axolotl_rl(keys, adapters);
   read_precision(keys, adapters);
   read_checkpointing(keys);
   const std::string attention = read_attention(keys);
-  read_packing(keys, attention);
+  if (is_axolotl_rl(keys))
+    assume_longest(keys, "sequence_len");
+  else
+    read_packing(keys, attention);
   if (keys.in_file("tokens")) {
     static_cast<void>(keys.words("tokens"));
     keys.assume("tokens: rows that they may add to the embedding are not planned");

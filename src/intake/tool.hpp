@@ -141,6 +141,9 @@ void read_optimizer_class(Keys& keys, std::string_view key, std::string_view nam
 [[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);
 /// Checkpoints by `use_reentrant=True`, which `key` says; after what shards is known.
 void read_reentrant(Keys& keys, std::string_view key);
+/// axolotl's preference tuning: whether the file asks for it; its task, loss and reference.
+[[nodiscard]] bool is_axolotl_rl(Keys& keys);
+void read_axolotl_rl(Keys& keys, bool adapters);
 /// A DeepSpeed configuration: ZeRO's stage and what it keeps on the host. `key` names it in the
 /// training file.
 void read_deepspeed(Keys& keys, std::string_view key);

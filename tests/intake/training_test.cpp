@@ -393,7 +393,7 @@ TEST_CASE("axolotl: what its validators make of the keys") {
   CHECK(option(read("base_model: tiny-llama\n"), "--seq") == "512");
   CHECK(contains(why("base_model: tiny-llama\nload_in_4bit: true\n"), "adapter: qlora or lora"));
   CHECK(contains(why("base_model: tiny-llama\nadapter: qlora\n"), "needs load_in_4bit: true"));
-  CHECK(contains(why("base_model: tiny-llama\nrl: dpo\n"), "train.yaml:2: rl: dpo"));
+  CHECK(contains(why("base_model: tiny-llama\nrl: grpo\n"), "train.yaml:2: rl: grpo"));
   CHECK(contains(why("base_model: tiny-llama\ngradient_checkpointing: unsloth\n"),
                  "is true, false, offload or offload_disk"));
   CHECK(contains(why("base_model: tiny-llama\nfsdp: [full_shard]\n"), "use fsdp_config"));
@@ -401,6 +401,41 @@ TEST_CASE("axolotl: what its validators make of the keys") {
                  "--ignore unfrozen_parameters plans without it"));
   CHECK(contains(why("base_model: tiny-llama\nattn_implementation: sdpa\nflash_attention: true\n"),
                  "exclude each other"));
+}
+
+TEST_CASE("axolotl: rl is a trainer of TRL 1.14, whose logits are whole") {
+  if (!test::has_yaml) return;
+  const std::string model = "base_model: tiny-llama\nsequence_len: 1024\n";
+  const std::string lora = "adapter: lora\nlora_r: 8\nlora_target_linear: true\n";
+  const intake::Training dpo = read(model + "rl: dpo\ndpo_loss_type: [sigmoid]\n" + lora);
+  CHECK(option(dpo, "--framework") == "trl");
+  CHECK(option(dpo, "--task") == "dpo");
+  CHECK(option(dpo, "--loss") == "ce");
+  CHECK(option(dpo, "--ref") == "adapter");
+  CHECK(option(dpo, "--lora") == "8");
+  CHECK(option(dpo, "--lora-dtype").empty());  // TRL's own
+  CHECK(option(dpo, "--packing").empty());
+  for (const std::string& assumed : dpo.assumptions)  // fused adapters are not switched on
+    CHECK(!contains(assumed, "lora_*_kernel"));
+  CHECK(option(read(model + "rl: ipo\n"), "--task") == "dpo");
+  CHECK(option(read(model + "rl: dpo\n"), "--ref") == "model");
+  CHECK(option(read(model + "rl: dpo\nprecompute_ref_log_probs: true\n"), "--ref") ==
+        "precomputed");
+  const intake::Training kto = read(model + "rl: kto\nremove_unused_columns: false\n");
+  CHECK(option(kto, "--task") == "kto");
+  CHECK(option(kto, "--loss") == "ce");
+  const intake::Training orpo = read(model + "rl: orpo\norpo_alpha: 0.1\n");
+  CHECK(option(orpo, "--task") == "orpo");
+  CHECK(option(orpo, "--ref").empty());
+  CHECK(option(read(model + "rl: simpo\ncpo_alpha: 0.0\n"), "--task") == "simpo");
+  CHECK(contains(why(model + "rl: simpo\n"), "--ignore cpo_alpha"));  // TRL's default is 1
+  CHECK(contains(why(model + "rl: dpo\nsample_packing: true\n"), "does not go with rl"));
+  CHECK(contains(why(model + "rl: dpo\ndpo_padding_free: true\n"), "--ignore dpo_padding_free"));
+  CHECK(contains(why(model + "rl: dpo\ndpo_ld_alpha: 0.5\n"), "LD-DPO"));
+  CHECK(contains(why(model + "rl: dpo\ndpo_loss_type: [sigmoid, sft]\n"), "sigmoid is planned"));
+  CHECK(contains(why(model + "rl: dpo\nplugins: [axolotl.integrations.liger.LigerPlugin]\n"),
+                 "beside rl"));
+  CHECK(contains(why(model + "rl: ppo\n"), "orpo and simpo are planned"));
 }
 
 TEST_CASE(
