@@ -43,6 +43,7 @@ def options(entry):
     values = {"model": entry["model"], "framework": "megatron", "transformer_impl": entry["impl"],
               "batch": entry["batch"], "seq": entry["seq"], "grad_accum": entry["micro_batches"],
               "attn": ATTENTION[entry.get("attn", "unfused")], "clip_grad": "1", "cublas_workspace": ":4096:8"}
+    values["gradient_accumulation_fusion"] = entry.get("gradient_fusion", False)
     if "fp8" in entry:
         values["fp8"] = entry["fp8"]
     if entry["world"] > 1:
