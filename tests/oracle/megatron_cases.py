@@ -361,9 +361,8 @@ def fused_gradients():
         else:
             world, ranks = drawn_layout(draw)
         options = PLANNED | (FLASH if "cp" in ranks else draw.choice((UNFUSED, FLASH))) | ranks
-        biased = MODELS.get(name, {}).get("add_bias_linear", True) and i % 3 < 2
-        swiglu = MODELS[name].get("gated_linear_unit", False)
-        options |= {} if swiglu or biased else {"bias_activation_fusion": False}
+        if i % 3 == 2 and not MODELS[name].get("gated_linear_unit"):
+            options |= {"bias_activation_fusion": False}
         options |= {} if world == 1 else {"last_rank": True}
         recompute = draw.choice(("none", "none", "none", "full:1", "selective"))
         options |= {} if recompute == "none" or "cp" in ranks and recompute == "selective" else {"recompute": recompute}
