@@ -112,7 +112,8 @@ def make_model(entry, values, config, chunks):
     elif entry["impl"] == "local":
         spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=config.normalization)
     else:
-        spec = get_gpt_layer_with_transformer_engine_spec(qk_layernorm=config.qk_layernorm)
+        spec = get_gpt_layer_with_transformer_engine_spec(
+            qk_layernorm=config.qk_layernorm, multi_latent_attention=config.multi_latent_attention)
     made = []
     for chunk in range(chunks or 1):
         stage = {"vp_stage": chunk if chunks else None, "ignore_virtual": False}
