@@ -149,9 +149,12 @@ void explain_megatron(profile::Profile& result) {
   auto& notes = result.assumptions;
   notes.push_back(fmt::format(
       "the step is Megatron-core 0.16's: a vocabulary padded to {}, fp32 main gradients that stay, "
-      "to which each weight's are added (--no-gradient-accumulation-fusion), a mask made with each "
-      "batch; its launches and times were not compared with a run of it",
-      passes::megatron_vocabulary(result.model.vocab, c.layout.tp)));
+      "to which {}, a mask made with each batch; its launches and times were not compared with a "
+      "run of it",
+      passes::megatron_vocabulary(result.model.vocab, c.layout.tp),
+      c.memory.fused_gradients
+          ? "weights' products add theirs (--no-gradient-accumulation-fusion: in bf16 first)"
+          : "each weight's are added (--no-gradient-accumulation-fusion)"));
   if (c.layout.cp > 1)
     notes.emplace_back(
         "with --cp the step is that of the ring's last rank, which attends with all of its queries "

@@ -56,7 +56,9 @@ def options(entry):
         values["ep"] = entry["ep"]
     if entry.get("etp"):
         values["etp"] = entry["etp"]
-    if experts(entry) and entry.get("deterministic", True):
+    # Of dense models it changes FlashAttention's backward: said of those that were measured since it is an option of theirs.
+    later = "gradient_fusion" in entry and entry.get("attn") == "flash"
+    if (experts(entry) or later) and entry.get("deterministic", True):
         values["deterministic"] = True
     if entry.get("optimizer_instances", 1) > 1:
         values["optimizer_instances"] = entry["optimizer_instances"]

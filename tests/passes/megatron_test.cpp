@@ -3,6 +3,8 @@
 // Megatron-core hold a parameter (docs/user-guide/features/dist_optimizer.md).
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -46,6 +48,12 @@ Bytes bytes_of(const model::ModelSpec& spec, const StepConfig& c) {
   const simulate::MemoryTrace trace =
       simulate::walk_memory(step, passes::make_schedule(step), exact);
   return {trace.resident, trace.peak_by_phase[static_cast<std::size_t>(ir::Phase::loss)]};
+}
+
+std::int64_t sums_of_gradients(const model::ModelSpec& spec, const StepConfig& c) {
+  const passes::StepProgram step = passes::build_step(spec, c);
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(),
+                       [](const ir::Op& op) { return op.kind == ir::OpKind::accumulate_inplace; });
 }
 
 /// What one more layer saves of a micro-batch, without parameters, gradients and states.
@@ -100,6 +108,22 @@ TEST_CASE("in FP8 a product's input is saved in 8 bits, and weights stay in 8 bi
   c.precision.fp8 = Fp8Recipe::tensorwise;
   CHECK(saved_by_layer(c) == (34 - 6) * sbh + scores + norm_statistics(s * b) + 3 * number);
   CHECK(resident() == 2 * 12 * h * h + 4 * (1 + 2 * 5) * number);
+}
+
+TEST_CASE("products that add to the main gradients leave a bf16 tensor a shape, and no sums") {
+  StepConfig fused = config();
+  fused.memory.fused_gradients = true;
+  // The projections of q, k and v, after attention, and the MLP's; the tied embedding.
+  const std::int64_t shapes = 2 * (3 * h * h + h * h + 4 * h * h + 4 * h * h + vocab * h);
+  for (const std::int64_t layers : {2, 3}) {
+    CAPTURE(layers);
+    CHECK(bytes_of(gpt(layers), fused).resident - bytes_of(gpt(layers), config()).resident ==
+          shapes);
+    const std::string untied = R"(, "untie_embeddings_and_output_weights": true)";
+    CHECK(sums_of_gradients(gpt(layers, untied), config()) -
+              sums_of_gradients(gpt(layers, untied), fused) ==
+          4 * layers + 1);
+  }
 }
 
 TEST_CASE("with FlashAttention a layer saves its output once more, and sums a row, not scores") {

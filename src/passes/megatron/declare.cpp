@@ -43,7 +43,7 @@ LinearValues MegatronLayers::linear_parameters(std::int64_t in, std::int64_t out
   LinearValues l;
   l.in = split == Split::rows ? part(in) : in;
   l.out = split == Split::columns ? part(out) : out;
-  l.weight = parameter({l.out, l.in}, leaf, false);
+  l.weight = fused(parameter({l.out, l.in}, leaf, false));
   if (bias) l.bias = parameter({l.out}, leaf, split == Split::rows);
   return l;
 }
@@ -115,7 +115,8 @@ void MegatronLayers::declare() {
     // layer), whose gradients are added over the two stages.
     m_.lm_head = spec_.tied_embeddings && embeds
                      ? m_.embed
-                     : parameter({words_, spec_.hidden}, Module::lm_head, false);
+                     : fused(parameter({words_, spec_.hidden}, Module::lm_head, false));
+    if (m_.lm_head == m_.embed) fuse(s_.parameters.front());
   }
   if (spec_.rotates()) {  // RotaryEmbedding: frequencies, and angles that are kept for the length
     const auto buffer = [&](const Shape& size) {

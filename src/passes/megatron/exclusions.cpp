@@ -62,7 +62,6 @@ std::string ep_with(const StepConfig& c) {
   return ep_text(c) + " " + text(c);
 }
 std::string capacity_text(const StepConfig&) { return "--capacity-factor"; }
-std::string deterministic_text(const StepConfig&) { return "--deterministic"; }
 std::string dtype_text(const StepConfig& c) {
   return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
 }
@@ -427,10 +426,6 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.expert_replicas() % c.layout.optimizer_instances != 0;
      },
      with<ep_with<instances_text>>},
-    {"--deterministic, a model without experts", "it is planned of a mixture of experts alone",
-     "leave it out",
-     [](const ModelSpec& m, const StepConfig& c) { return c.runtime.deterministic && !m.moe; },
-     with<deterministic_text>},
     {"--transformer-impl --no-loss-parallel",
      "Megatron-core's loss is always on parts of the vocabulary", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return !c.layout.loss_parallel; }},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <unordered_map>
 #include <vector>
 
 #include "ac_advisor/model/spec.hpp"
@@ -102,7 +103,8 @@ class MegatronLayers : private Emission {
   };
   [[nodiscard]] ir::Generated casts(std::int32_t experts) const;
   Grouped grouped_rows(V x, const std::vector<LinearValues>& layers);
-  [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n) const;
+  [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n,
+                                                   std::vector<V>& given) const;
   V grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers);
 
   // attention.cpp
@@ -167,6 +169,21 @@ class MegatronLayers : private Emission {
   V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
   V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
              const ir::Attributes& attributes = {});
+  // weight_gradients.cpp
+  void fuse(Parameter& parameter);
+  V fused(V weight);
+  /// What a product in backward writes its weight's gradient to, of what the function was given:
+  /// the main gradient, and what stands for it; -1: a tensor of its own.
+  struct GradientPlace {
+    std::int32_t main = -1, stand_in = -1;
+  };
+  void find_fused();
+  [[nodiscard]] GradientPlace gradient_place(std::vector<V>& given, V weight) const;
+  [[nodiscard]] ir::CompiledGraph::Made of_weight(V weight, GradientPlace place) const;
+  [[nodiscard]] std::int32_t result_of_weight(ir::CompiledGraph& g, std::int32_t gradient, V weight,
+                                              GradientPlace place, std::int32_t made,
+                                              ir::Module leaf) const;
+
   [[nodiscard]] bool has_experts(std::int64_t block) const {
     return spec_.moe && spec_.sparse_block[static_cast<std::size_t>(block)];
   }
@@ -200,6 +217,7 @@ class MegatronLayers : private Emission {
   bool sequence_;       ///< sequence parallelism
   std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
   double attention_dropout_;
+  std::unordered_map<V, const Parameter*> fused_;  ///< weights whose products add their gradients
   V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
     loss_mask_ = ir::no_id;
 };

@@ -297,12 +297,6 @@ const Case cases[] = {
        c.layout.optimizer_instances = 2;
      },
      "--ep 4 --optimizer-instances 2"},
-    {"--deterministic, a model without experts",
-     [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
-       c.runtime.deterministic = true;
-     },
-     "--deterministic"},
     {"--transformer-impl --no-loss-parallel",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
