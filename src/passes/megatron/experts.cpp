@@ -14,6 +14,11 @@ void MegatronLayers::declare_experts(Block& b) {
   const model::MoeSpec& moe = *spec_.moe;
   const std::int64_t h = spec_.hidden, wide = moe.intermediate / config_.layout.expert_tp();
   b.router = parameter({moe.experts, h}, Module::router, true);
+  if (moe.megatron->expert_bias)
+    for (V* v : {&b.tokens_per_expert, &b.score_correction}) {
+      *v = p_.make({moe.experts}, DType::f32, ir::Role::buffer, at(Module::router));
+      s_.buffers.push_back(*v);
+    }
   const auto weight = [&](std::int64_t in, std::int64_t out) {
     LinearValues l;
     l.in = in;
@@ -110,12 +115,12 @@ ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>&
     made.push_back(of_x + 1 + i);
     g.results.push_back(result_of_weight(g, gradient, weight, place, made.back(), leaf_));
   }
+  g.results.resize(given.size(), -1);
   g.launches = {{OpKind::grouped_mm,
                  ir::Product{static_cast<std::int32_t>(out), ir::Form::nn},
                  leaf_,
                  read,
                  {of_x}},
-  g.results.resize(given.size(), -1);
                 {OpKind::grouped_mm,
                  ir::Product{static_cast<std::int32_t>(rows / count), ir::Form::tn},
                  leaf_,

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/model/spec.hpp"
@@ -61,7 +62,12 @@ class MegatronLayers : private Emission {
   V router_logits(V x, V weight);
   Routing by_sinkhorn(V logits);
   Routing by_top_k(V logits);
+  V chosen_by_groups(V scores);
+  Routing by_sigmoid(const Block& b, V logits);
   V with_aux_loss(V weights, V logits);
+  V with_aux_loss_of_sigmoids(V weights, V logits);
+  void count_loads(const Block& b, V chosen);
+  Routing put_in_place(V probabilities, V indices, V logits);
 
   // dispatch.cpp
   void declare_experts(Block& b);
@@ -123,6 +129,14 @@ class MegatronLayers : private Emission {
   V fused_core(const Heads& heads);
   V scaled_softmax(V scores);
 
+  // latent.cpp
+  void declare_latent(Block& b);
+  void declare_latent_angles();
+  std::pair<V, V> split_at(V x, std::int64_t first);
+  V gathered(V x);
+  Heads latent_heads(const Block& b, V x);
+  V latent_attention(const Block& b, V x);
+
   // ring.cpp
   V ring_core(const Heads& heads);
 
@@ -154,21 +168,6 @@ class MegatronLayers : private Emission {
                   ir::Module leaf);
   V normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias, ir::Module leaf);
 
-  // linear.cpp
-  V linear(V x, const LinearValues& l, Split split, ir::Module leaf);
-  V linear(V x, V weight, V bias, Split split, ir::Module leaf);
-  V scatter_to_sequence(V x);
-
-  // loss.cpp
-  void loss(V hidden);
-  V vocab_parallel_cross_entropy(V logits, V labels);
-  V fused_cross_entropy(V logits, V labels);
-
-  // Emission.
-  V bf16(const ir::Shape& shape) { return out(shape, dtype_, true); }
-  V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
-  V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
-             const ir::Attributes& attributes = {});
   // weight_gradients.cpp
   void fuse(Parameter& parameter);
   V fused(V weight);
@@ -184,6 +183,21 @@ class MegatronLayers : private Emission {
                                               GradientPlace place, std::int32_t made,
                                               ir::Module leaf) const;
 
+  // linear.cpp
+  V linear(V x, const LinearValues& l, Split split, ir::Module leaf);
+  V linear(V x, V weight, V bias, Split split, ir::Module leaf);
+  V scatter_to_sequence(V x);
+
+  // loss.cpp
+  void loss(V hidden);
+  V vocab_parallel_cross_entropy(V logits, V labels);
+  V fused_cross_entropy(V logits, V labels);
+
+  // Emission.
+  V bf16(const ir::Shape& shape) { return out(shape, dtype_, true); }
+  V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
+  V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
+             const ir::Attributes& attributes = {});
   [[nodiscard]] bool has_experts(std::int64_t block) const {
     return spec_.moe && spec_.sparse_block[static_cast<std::size_t>(block)];
   }
@@ -218,6 +232,7 @@ class MegatronLayers : private Emission {
   std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
   double attention_dropout_;
   std::unordered_map<V, const Parameter*> fused_;  ///< weights whose products add their gradients
+  std::vector<V> frame_;  ///< what the attention module's forward has names for
   V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
     loss_mask_ = ir::no_id;
 };
