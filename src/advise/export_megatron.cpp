@@ -186,7 +186,7 @@ void add_stage_sizes(const Setting& s, Flags& flags) {
 void add_layout(const Setting& s, Flags& flags) {
   const Layout& layout = s.c.layout;
   flags.push_back(fmt::format("--transformer-impl {}", to_option(s.c.run.transformer_impl)));
-  flags.emplace_back("--no-gradient-accumulation-fusion");
+  if (!s.c.memory.fused_gradients) flags.emplace_back("--no-gradient-accumulation-fusion");
   if (s.c.precision.float8()) {
     flags.emplace_back("--fp8-format hybrid");
     flags.push_back(fmt::format("--fp8-recipe {}", to_option(s.c.precision.fp8)));
@@ -286,7 +286,8 @@ constexpr std::string_view says[] = {"batch",
                                      "transformer_impl",
                                      "master_weights",
                                      "optimizer_in_backward",
-                                     "fp8_all_gather"};
+                                     "fp8_all_gather",
+                                     "gradient_accumulation_fusion"};
 
 }  // namespace
 

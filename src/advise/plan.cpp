@@ -149,15 +149,32 @@ void explain_megatron(profile::Profile& result) {
   auto& notes = result.assumptions;
   notes.push_back(fmt::format(
       "the step is Megatron-core 0.16's: a vocabulary padded to {}, fp32 main gradients that stay, "
-      "to which each weight's are added (--no-gradient-accumulation-fusion), a mask made with each "
-      "batch; its launches and times were not compared with a run of it",
-      passes::megatron_vocabulary(result.model.vocab, c.layout.tp)));
+      "to which {}, a mask made with each batch; its launches and times were not compared with a "
+      "run of it",
+      passes::megatron_vocabulary(result.model.vocab, c.layout.tp),
+      c.memory.fused_gradients
+          ? "weights' products add theirs (--no-gradient-accumulation-fusion: in bf16 first)"
+          : "each weight's are added (--no-gradient-accumulation-fusion)"));
+  if (result.model.latent && result.model.family != "megatron")
+    notes.emplace_back(
+        "of what Megatron-Bridge makes of the model its layer of multi-token prediction "
+        "(mtp_num_layers) is not planned, the shared experts run on the step's own stream "
+        "(moe_shared_expert_overlap), and the vocabulary is padded as Megatron-LM does it, not to "
+        "1280 a rank");
+  constexpr std::int64_t heads_at_once = 4;
+  const bool makes_scores =
+      c.run.attention == Attention::eager || c.run.transformer_impl == TransformerImpl::local;
+  if (makes_scores && c.run.batch * (result.model.heads / c.layout.tp) % heads_at_once != 0)
+    notes.emplace_back(
+        "--batch times a rank's heads is no multiple of 4: the fused softmax does not take such "
+        "scores (FusedScaleMaskSoftmax.is_kernel_available), and PyTorch's in fp32, which holds "
+        "more, is not planned");
   if (c.layout.cp > 1)
     notes.emplace_back(
         "with --cp the step is that of the ring's last rank, which attends with all of its queries "
         "each time keys and values arrive; the others do so with half of them at times");
   if (c.run.transformer_impl == TransformerImpl::transformer_engine &&
-      c.run.attention == Attention::automatic)
+      c.run.attention == Attention::automatic && !result.model.latent)
     notes.push_back(
         "--attn auto is cuDNN's attention, which Transformer Engine prefers from Hopper on; where "
         "FlashAttention is installed it prefers that on GPUs before: --attn flash");

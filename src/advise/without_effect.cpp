@@ -75,8 +75,12 @@ constexpr Effect effects[] = {
      "the device is a CPU, whose allocator has no segments"},
     {"cublas_workspace", [](const ModelSpec&, const StepConfig& c) { return device_of(c).cuda; },
      "the device is a CPU, which has no cuBLAS"},
-    {"deterministic", [](const ModelSpec& m, const StepConfig&) { return m.moe.has_value(); },
-     "it changes how experts' tokens are put back, and the model has none"},
+    {"deterministic",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe.has_value() || c.run.attention == Attention::flash;
+     },
+     "it changes how experts' tokens are put back, and FlashAttention's backward; the model has no "
+     "experts, and --attn is not flash"},
 };
 
 /// Why the option changes nothing; null: it does.

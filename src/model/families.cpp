@@ -91,7 +91,11 @@ constexpr Family table[] = {
      .dense_blocks = 3, .shared_experts = 1, .expert_groups = 8, .top_groups = 4,
      .routed_scaling = 2.5,
      .unused_fields = "scoring_func topk_method moe_layer_freq num_nextn_predict_layers "
-                      "num_mtp_layers"},
+                      "num_mtp_layers",
+     // Megatron-Bridge v0.7.0, deepseek_v3_bridge.py
+     .megatron = MegatronExperts{.aux_loss = true, .pre_softmax = true, .wide_router = true,
+                                 .grouped = true, .all_to_all = true, .fused_permute = true,
+                                 .sequence_loss = true, .expert_bias = true}},
     {.name = "falcon",
      .vocab = 65024, .hidden = 4544, .layers = 32,
      .heads = 71,
@@ -604,10 +608,11 @@ void set_family_facts(ModelSpec& spec) {
     spec.moe->input_first = spec.moe->biased || spec.moe->every_expert;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
-  // Megatron-Bridge reads no blocks without experts.
+  // Megatron-Bridge reads no blocks without experts but the first ones (first_k_dense_replace).
   const auto& sparse = spec.sparse_block;
   if (spec.moe && family != nullptr &&
-      std::find(sparse.begin(), sparse.end(), false) == sparse.end())
+      (family->moe == ExpertRule::late_blocks ||
+       std::find(sparse.begin(), sparse.end(), false) == sparse.end()))
     spec.moe->megatron = family->megatron;
 }
 

@@ -19,7 +19,6 @@ namespace ac_advisor::model {
 namespace {
 
 constexpr UnplannedArgument unplanned[] = {
-    {"multi_latent_attention", "latent attention"},
     {"mtp_num_layers", "multi-token prediction"},
     {"hybrid_layer_pattern", "blocks of Mamba"},
     {"hybrid_override_pattern", "blocks of Mamba"},
@@ -55,6 +54,58 @@ void read_positions(const Fields& fields, ModelSpec& spec) {
     fields.fail("position_embedding_type",
                 "is not planned; expected \"learned_absolute\", \"rope\" or \"none\"");
   }
+}
+
+/// MLATransformerConfig, and what of it is planned: norms of the narrow vectors, rotation by parts.
+void read_latent(const Fields& fields, ModelSpec& spec) {
+  const bool latent = fields.flag("multi_latent_attention", false);
+  for (const std::string_view name :
+       {"q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim"})
+    if (!latent && is_given(fields, name))
+      fields.fail(name, "is of latent attention; give \"multi_latent_attention\": true too");
+  if (!latent) return;
+  const auto size = [&](std::string_view name, std::int64_t absent) {
+    return fields.maybe_size(name, sizes::head_dim).value_or(absent);
+  };
+  LatentAttention& of = spec.latent.emplace();
+  of.q_rank = size("q_lora_rank", 0);
+  of.kv_rank = fields.size("kv_lora_rank", sizes::head_dim, 0);
+  of.plain_dim = size("qk_head_dim", 128);
+  of.rotated_dim = size("qk_pos_emb_head_dim", 64);
+  of.value_dim = size("v_head_dim", 128);
+  if (of.rotated_dim % 2 != 0)
+    fields.fail("qk_pos_emb_head_dim", "is odd; rotary embeddings need an even number");
+  if (spec.kv_heads != spec.heads)
+    fields.fail("num_query_groups", "has no meaning with \"multi_latent_attention\"; leave it out");
+  spec.head_dim = of.plain_dim + of.rotated_dim;
+  const std::string type = fields.maybe_text("rope_type").value_or("yarn");
+  if (type != "yarn" && type != "rope")
+    fields.fail("rope_type", "is not planned; expected \"yarn\" or \"rope\"");
+  const auto positions = fields.maybe_size("original_max_position_embeddings", no_limit);
+  const auto factor = fields.maybe_number("rotary_scaling_factor", 0.0, 1e9);
+  for (const std::string_view name : {"mscale", "mscale_all_dim", "beta_fast", "beta_slow"})
+    static_cast<void>(fields.maybe_number(name, 0.0, 1e9));
+  if (type == "yarn") {
+    spec.rope_scaling.emplace();
+    spec.rope_scaling->type = type;
+    spec.rope_scaling->factor = factor.value_or(1.0);
+    spec.rope_scaling->original_positions = static_cast<double>(positions.value_or(4096));
+  }
+}
+
+/// After `read_positions` and `read_block`.
+void check_latent(const Fields& fields, ModelSpec& spec) {
+  if (!spec.latent) return;
+  if (spec.position_table > 0 || spec.rotary_dim == 0)
+    fields.fail("position_embedding_type",
+                "is planned as \"rope\" alone with \"multi_latent_attention\"");
+  if (!spec.unfused_rotary)
+    fields.fail("no_rope_fusion",
+                "is planned as true alone with \"multi_latent_attention\": the fused rotation of "
+                "its heads is not planned yet");
+  if (!spec.qk_norm)
+    fields.fail("qk_layernorm", "is planned as true alone with \"multi_latent_attention\"");
+  spec.rotary_dim = spec.latent->rotated_dim;
 }
 
 void read_block(const Fields& fields, ModelSpec& spec) {
@@ -114,9 +165,11 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
         "num_attention_heads",
         fmt::format("must divide \"hidden_size\" {}, or give \"kv_channels\"", spec.hidden));
   spec.head_dim = width.value_or(spec.hidden / spec.heads);
+  read_latent(fields, spec);
   spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
   read_positions(fields, spec);
   read_block(fields, spec);
+  check_latent(fields, spec);
   read_megatron_experts(fields, spec);
   spec.tied_embeddings = !fields.flag("untie_embeddings_and_output_weights", false);
   spec.attention_dropout = fields.maybe_number("attention_dropout", 0.0, 0.99).value_or(0.1);

@@ -18,10 +18,7 @@ constexpr UnplannedArgument unplanned[] = {
     {"moe_pad_expert_input_to_capacity", "experts' inputs of one size"},
     {"moe_router_padding_for_fp8", "a router that fills experts' rows up"},
     {"moe_router_padding_for_quantization", "a router that fills experts' rows up"},
-    {"moe_router_num_groups", "experts chosen by groups"},
-    {"moe_router_group_topk", "experts chosen by groups"},
     {"moe_router_topk_limited_devices", "experts chosen by devices"},
-    {"moe_router_enable_expert_bias", "scores that are corrected"},
     {"moe_router_fusion", "the fused router"},
     {"moe_input_jitter_eps", "noise on the router's input"},
     {"moe_shared_expert_overlap", "shared experts on a stream of their own"},
@@ -54,25 +51,60 @@ std::vector<bool> sparse_blocks(const Fields& fields, std::int64_t layers) {
   return sparse;
 }
 
-MegatronExperts read_router(const Fields& fields, const MoeSpec& moe) {
+/// moe_router_score_function and what is planned of sigmoids alone: groups, a correction of scores,
+/// a factor of weights.
+void read_scores(const Fields& fields, MoeSpec& moe, MegatronExperts& experts) {
+  const std::string scores = fields.maybe_text("moe_router_score_function").value_or("softmax");
+  if (scores != "softmax" && scores != "sigmoid")
+    fields.fail("moe_router_score_function", "is not planned; expected \"softmax\" or \"sigmoid\"");
+  moe.sigmoid_scores = scores == "sigmoid";
+  experts.expert_bias = fields.flag("moe_router_enable_expert_bias", false);
+  moe.scaling = fields.maybe_number("moe_router_topk_scaling_factor", 0.0, 1e9).value_or(1.0);
+  const auto groups = fields.maybe_size("moe_router_num_groups", sizes::experts),
+             top = fields.maybe_size("moe_router_group_topk", sizes::experts);
+  if (groups.has_value() != top.has_value())
+    fields.fail(groups ? "moe_router_num_groups" : "moe_router_group_topk",
+                fmt::format("goes with \"{}\"; give both",
+                            groups ? "moe_router_group_topk" : "moe_router_num_groups"));
+  if (groups) {
+    if (moe.experts % *groups != 0)
+      fields.fail("moe_router_num_groups",
+                  fmt::format("must divide \"num_experts\" {}", moe.experts));
+    if (*top > *groups)
+      fields.fail("moe_router_group_topk", fmt::format("is more than the {} groups", *groups));
+    if (moe.top_k % *top != 0)
+      fields.fail("moe_router_group_topk",
+                  fmt::format("must divide \"moe_router_topk\" {}", moe.top_k));
+    moe.groups = *groups;
+    moe.top_groups = *top;
+  }
+  if (moe.sigmoid_scores) return;
+  for (const std::string_view name :
+       {"moe_router_num_groups", "moe_router_enable_expert_bias", "moe_router_topk_scaling_factor"})
+    if (is_given(fields, name))
+      fields.fail(name, "is planned with \"moe_router_score_function\": \"sigmoid\" alone");
+}
+
+MegatronExperts read_router(const Fields& fields, MoeSpec& moe) {
   MegatronExperts experts;
+  read_scores(fields, moe, experts);
   const std::string balance =
       fields.maybe_text("moe_router_load_balancing_type").value_or("aux_loss");
-  if (balance != "aux_loss" && balance != "sinkhorn" && balance != "none")
-    fields.fail("moe_router_load_balancing_type",
-                "is not planned; expected \"aux_loss\", \"sinkhorn\" or \"none\"");
+  if (balance != "aux_loss" && balance != "seq_aux_loss" && balance != "sinkhorn" &&
+      balance != "none")
+    fields.fail(
+        "moe_router_load_balancing_type",
+        "is not planned; expected \"aux_loss\", \"seq_aux_loss\", \"sinkhorn\" or \"none\"");
   experts.sinkhorn = balance == "sinkhorn";
   const double coefficient = fields.maybe_number("moe_aux_loss_coeff", 0.0, 1e9).value_or(0.0);
   if (experts.sinkhorn && coefficient > 0)
     fields.fail("moe_aux_loss_coeff",
                 "has no effect with \"sinkhorn\", and Megatron-core refuses "
                 "it; leave it out");
-  experts.aux_loss = balance == "aux_loss" && coefficient > 0;
-  const std::string scores = fields.maybe_text("moe_router_score_function").value_or("softmax");
-  if (scores != "softmax")
-    fields.fail("moe_router_score_function", "is not planned; expected \"softmax\"");
+  experts.sequence_loss = balance == "seq_aux_loss";
+  experts.aux_loss = (balance == "aux_loss" || experts.sequence_loss) && coefficient > 0;
   experts.pre_softmax = fields.flag("moe_router_pre_softmax", false);
-  if (moe.top_k == 1 && !experts.pre_softmax && !experts.sinkhorn)
+  if (moe.top_k == 1 && !experts.pre_softmax && !experts.sinkhorn && !moe.sigmoid_scores)
     fields.fail("moe_router_topk",
                 "is 1, whose softmax is always 1: Megatron-core asks for "
                 "\"moe_router_pre_softmax\": true, or the balancing \"sinkhorn\"");
@@ -105,6 +137,9 @@ void read_megatron_experts(const Fields& fields, ModelSpec& spec) {
   if (spec.mlp_bias)
     fields.fail("num_experts", "with biases is not planned; give \"disable_bias_linear\": true");
   moe.megatron = read_router(fields, moe);
+  if (moe.megatron->sinkhorn && moe.sigmoid_scores)
+    fields.fail("moe_router_score_function",
+                "has no effect with the balancing \"sinkhorn\"; leave it out");
   moe.megatron->grouped = fields.flag("moe_grouped_gemm", false);
   const std::string dispatcher =
       fields.maybe_text("moe_token_dispatcher_type").value_or("allgather");

@@ -204,6 +204,16 @@ constexpr Requirement of_megatron_core = {
     [](const StepConfig&) { return std::string("--transformer-impl hf"); },
     "it is planned as Megatron-core and Transformer Engine do it",
     "use --framework megatron --transformer-impl transformer_engine"};
+constexpr Requirement has_fused_products = {
+    [](const StepConfig& c) {
+      return c.megatron() && c.optimizer.kind != Optimizer::adamw_foreach;
+    },
+    [](const StepConfig& c) {
+      return c.megatron() ? std::string("--optimizer adamw-foreach") : of_megatron_core.conflict(c);
+    },
+    "it is planned as Megatron-core's and Transformer Engine's layers do it, with Apex's kernel, "
+    "whose FusedAdam is the optimizer then, too",
+    "use --framework megatron --transformer-impl transformer_engine --optimizer adamw"};
 constexpr Requirement shares_experts = {
     [](const StepConfig& c) { return c.megatron() || c.layout.gathers(); }, shard_conflict,
     "experts are shared as Megatron-core does it, or as transformers does beside FSDP2",
@@ -614,6 +624,14 @@ constexpr OptionRow table[] = {
          "zero1, zero2 or zero3 DeepSpeed's offload_optimizer; gradients: torchao's with "
          "offload_gradients=True (none)",
          memory})),
+    needing(newer(flag<&S::memory, &MemoryTechniques::fused_gradients>(
+                {"--gradient-accumulation-fusion", "gradient_accumulation_fusion", "",
+                 "Megatron-LM's: the products of weights' gradients add to the fp32 main gradients "
+                 "themselves; the gradients in bf16 are one tensor a shape, which stays (its "
+                 "default, and with --framework megatron --transformer-impl ours)",
+                 memory},
+                "--no-gradient-accumulation-fusion")),
+            has_fused_products),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
          "adamw (fused), adamw-foreach, sgd, sgd-momentum, adamw-8bit, paged-adamw, "

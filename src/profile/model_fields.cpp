@@ -98,6 +98,11 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
     fields.push_back({"moe.megatron.all_to_all", moe.megatron->all_to_all});
     if (moe.megatron->fused_permute)
       fields.push_back({"moe.megatron.fused_permute", moe.megatron->fused_permute});
+    if (moe.megatron->sequence_loss)
+      fields.push_back({"moe.megatron.sequence_loss", moe.megatron->sequence_loss});
+    if (moe.megatron->expert_bias)
+      fields.push_back({"moe.megatron.expert_bias", moe.megatron->expert_bias});
+    if (moe.sigmoid_scores) fields.push_back({"moe.sigmoid_scores", moe.sigmoid_scores});
   }
   if (moe.groups > 1) {
     fields.push_back({"moe.groups", moe.groups});

@@ -87,6 +87,13 @@ void visit_megatron(Experts& m, Io io) {
   io("all_to_all", m.all_to_all);
 }
 
+template <typename Experts, typename Io>
+void visit_later_megatron(Experts& m, Io io) {
+  io("fused_permute", m.fused_permute);
+  io("sequence_loss", m.sequence_loss);
+  io("expert_bias", m.expert_bias);
+}
+
 /// Later than the first files: there only where a model has another value than the default.
 template <typename Spec, typename Io>
 void visit_later(Spec& m, Io io) {
@@ -148,7 +155,10 @@ Json model_json(const model::ModelSpec& spec) {
   if (spec.moe && spec.moe->megatron && spec.family == "megatron") {
     visit_megatron(*spec.moe->megatron,
                    [&](const char* name, bool value) { out["moe"]["megatron"][name] = value; });
-    if (spec.moe->megatron->fused_permute) out["moe"]["megatron"]["fused_permute"] = true;
+    visit_later_megatron(*spec.moe->megatron, [&](const char* name, bool value) {
+      if (value) out["moe"]["megatron"][name] = true;
+    });
+    if (spec.moe->sigmoid_scores) out["moe"]["sigmoid_scores"] = true;
   }
   if (spec.latent)
     visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
@@ -231,8 +241,11 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         visit_megatron(spec.moe->megatron.emplace(), [&](const char* name, bool& member) {
           moe["megatron"].at(name).get_to(member);
         });
-      if (spec.moe->megatron && moe["megatron"].contains("fused_permute"))
-        moe["megatron"]["fused_permute"].get_to(spec.moe->megatron->fused_permute);
+      if (spec.moe->megatron)
+        visit_later_megatron(*spec.moe->megatron, [&](const char* name, bool& member) {
+          if (moe["megatron"].contains(name)) moe["megatron"][name].get_to(member);
+        });
+      if (moe.contains("sigmoid_scores")) moe["sigmoid_scores"].get_to(spec.moe->sigmoid_scores);
       if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     if (json.contains("latent")) {

@@ -456,15 +456,18 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
               "--use-distributed-optimizer\n", "--decoder-first-pipeline-num-layers 15\n",
               "--decoder-last-pipeline-num-layers 17\n", "CUBLAS_WORKSPACE_CONFIG=:4096:8"}));
   CHECK(says(error("torchtitan", llama_8b(), c), {"--transformer-impl", "export to megatron"}));
+  CHECK_FALSE(says(exported("megatron", llama_8b(), c), {"--no-gradient-accumulation-fusion"}));
   StepConfig shared = c;
+  shared.memory.fused_gradients = false;
   shared.run.attention = Attention::flash;
   shared.layout.world = 16;
   shared.memory.loss = LossKind::ce_compiled;
   shared.layout.cp = shared.layout.optimizer_instances = 2;
-  CHECK(says(exported("megatron", llama_8b(), shared),
-             {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--global-batch-size 8\n",
-              "--cross-entropy-loss-fusion\n", "--cross-entropy-fusion-impl native\n",
-              "--num-distributed-optimizer-instances 2\n"}));
+  CHECK(
+      says(exported("megatron", llama_8b(), shared),
+           {"--no-gradient-accumulation-fusion\n", "--context-parallel-size 2\n",
+            "--cp-comm-type p2p\n", "--global-batch-size 8\n", "--cross-entropy-loss-fusion\n",
+            "--cross-entropy-fusion-impl native\n", "--num-distributed-optimizer-instances 2\n"}));
   model::ModelSpec mixture = llama_8b();
   mixture.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 14336};
   mixture.moe->megatron.emplace();

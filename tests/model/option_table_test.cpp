@@ -75,7 +75,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
                       text == "transformer_engine" || text == "local" ? "megatron" : text);
   if (row.name.starts_with("--cp-")) list.emplace_back("--cp", "2");
   if (row.name == "--ep") list.emplace_back("--shard", "fsdp2");
-  if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")
+  if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic" ||
+      row.name == "--gradient-accumulation-fusion")
     list.insert(list.end(), {{"--framework", "megatron"}, {"--transformer-impl", "local"}});
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
   if (row.name == "--ac-scope" || row.name == "--ac-reentrant") list.emplace_back("--ac", "full");

@@ -1,13 +1,16 @@
-"""What Megatron-core takes of Apex, where Apex is not: its layer norms by PyTorch's, its causal softmax by Transformer Engine's.
+"""What Megatron-core takes of Apex, where Apex is not: its layer norms by PyTorch's, its causal softmax by Transformer Engine's,
+its products that add into fp32 by cuBLAS through PyTorch.
 
 They save and allocate alike: a norm its input and two fp32 values a row, the softmax its output; the softmax's backward is
-in place. Imported before megatron.core.
+in place, and the product is one call of PyTorch's own cuBLAS handle (fused_weight_gradient_dense_cuda.cu). Imported before
+megatron.core.
 """
 
 import importlib.machinery
 import sys
 import types
 
+import torch
 import torch.nn.functional as F
 
 
@@ -41,6 +44,12 @@ def softmax_backward(grads, kept, scale):
     return transformer_engine_torch.scaled_upper_triang_masked_softmax_backward(grads, kept, float(scale))
 
 
+def add_product(given, grads, main):
+    """main += grads^T x given, of rows."""
+    rows = [x.view(-1, x.shape[-1]) for x in (grads, given)]
+    torch.ops.aten.addmm.dtype_out(main, rows[0].t(), rows[1], torch.float32, out=main)
+
+
 def batch_per_block(_, keys, *__):
     """A warp has a row of over 128 scores, or two rows."""
     return 4 if keys > 128 else 8
@@ -53,6 +62,7 @@ def install():
         "apex.contrib.layer_norm.layer_norm": {"FastLayerNormFN": FastLayerNormFN},
         "scaled_upper_triang_masked_softmax_cuda": {"forward": softmax, "backward": softmax_backward},
         "scaled_masked_softmax_cuda": {"get_batch_per_block": batch_per_block},
+        "fused_weight_gradient_mlp_cuda": {"wgrad_gemm_accum_fp32": add_product},
     }
     for name, values in found.items():
         sys.modules[name] = types.ModuleType(name)

@@ -343,11 +343,90 @@ def drawn_in_fp8(draw, count):
                    fp8=("delayed", "tensorwise")[i % 2], seq=draw.choice((1024, 1024, 1008)))
 
 
+def fused_gradients():
+    """Weight gradients that are added to the main ones by their products, drawn: dense models and mixtures, every layout,
+    recomputed or not, in bf16 and FP8."""
+    draw = random.Random(20261130)
+    dense = ("golden", "golden_llama_4layers", "golden_untied_4layers", "golden_gqa_4layers", "golden_without_bias_4layers",
+             "golden_qk_layernorm_4layers", "larger_4layers", "larger_llama_4layers")
+    mixtures = ("hub_mixtral", "hub_qwen3_moe", "golden_top2", "golden_top2_sequential", "golden_top2_alltoall",
+                "golden_top2_shared", "golden_sinkhorn", "golden_mixtral")
+    for i in range(36):
+        name = draw.choice(dense) if i % 3 < 2 else f"{draw.choice(mixtures)}_4layers"
+        if i % 3 < 2:
+            world, ranks = draw.choice((
+                (1, {}), (1, {}), (8, SHARDED), (8, {"tp": 2} | SEQUENCE), (8, {"tp": 4} | SEQUENCE | SHARDED),
+                (2, {"tp": 2}), (8, {"pp": 2, "pp_rank": draw.randrange(2)} | SHARDED), (4, {"cp": 2}),
+                (4, {"tp": 2, "pp": 2, "pp_rank": draw.randrange(2)} | SEQUENCE)))
+        else:
+            world, ranks = drawn_layout(draw)
+        options = PLANNED | (FLASH if "cp" in ranks else draw.choice((UNFUSED, FLASH))) | ranks
+        if i % 3 == 2 and not MODELS[name].get("gated_linear_unit"):
+            options |= {"bias_activation_fusion": False}
+        options |= {} if world == 1 else {"last_rank": True}
+        recompute = draw.choice(("none", "none", "none", "full:1", "selective"))
+        options |= {} if recompute == "none" or "cp" in ranks and recompute == "selective" else {"recompute": recompute}
+        fp8 = draw.choice(("none", "none", "delayed", "tensorwise"))
+        options |= {} if fp8 == "none" or "cp" in ranks else {"fp8": fp8}
+        yield case(name, draw.choice((1, 2, 4)), 4 if "pp" in ranks else draw.choice((1, 2)), world, **options,
+                   gradient_fusion=True, seq=1024)
+
+
+# Latent attention, of sizes apart from one another, and DeepSeek-V3's mixture.
+LATENT = LLAMA | {"multi_latent_attention": True, "q_lora_rank": 192, "kv_lora_rank": 128, "qk_head_dim": 64,
+                  "qk_pos_emb_head_dim": 32, "v_head_dim": 64, "qk_layernorm": True, "no_rope_fusion": True,
+                  "original_max_position_embeddings": 1024, "ffn_hidden_size": 1344}
+GROUPED = {"num_moe_experts": 16, "moe_router_topk": 4, "moe_ffn_hidden_size": 256, "moe_router_num_groups": 4,
+           "moe_router_group_topk": 2, "moe_router_score_function": "sigmoid", "moe_router_topk_scaling_factor": 2.5,
+           "moe_grouped_gemm": True, "moe_token_dispatcher_type": "alltoall", "moe_permute_fusion": True,
+           "moe_router_dtype": "fp32"}
+BY_SEQUENCE = {"moe_router_load_balancing_type": "seq_aux_loss", "moe_aux_loss_coeff": 1e-4}
+DEEPSEEK = LATENT | GROUPED | BY_SEQUENCE | {
+    "moe_layer_freq": [0, 1, 1, 1], "moe_router_enable_expert_bias": True, "moe_shared_expert_intermediate_size": 256,
+    "moe_router_pre_softmax": True}
+LATENT_MODELS = {
+    "latent": LATENT, "latent_rope": LATENT | {"rope_type": "rope"}, "latent_whole_queries": LATENT | {"q_lora_rank": None},
+    "latent_wide": LATENT | {"hidden_size": 1024, "num_attention_heads": 16, "q_lora_rank": 384, "kv_lora_rank": 256,
+                             "qk_head_dim": 128, "qk_pos_emb_head_dim": 64, "v_head_dim": 128, "ffn_hidden_size": 2816},
+    "deepseek": DEEPSEEK,
+    "deepseek_without_bias": {k: v for k, v in DEEPSEEK.items() if k != "moe_router_enable_expert_bias"},
+    "deepseek_narrow_router": {k: v for k, v in DEEPSEEK.items() if k != "moe_router_dtype"},
+    "deepseek_without_loss": DEEPSEEK | {"moe_router_load_balancing_type": "none", "moe_aux_loss_coeff": 0.0},
+    "deepseek_aux_loss": DEEPSEEK | {"moe_router_load_balancing_type": "aux_loss", "moe_layer_freq": 1},
+    "sigmoid": LLAMA | GROUPED | BY_SEQUENCE | {"ffn_hidden_size": 1344, "num_query_groups": 2},
+}
+MODELS |= {f"golden_{name}_4layers": GOLDEN | {"num_layers": 4} | values for name, values in LATENT_MODELS.items()}
+
+
+def latent():
+    """Latent attention and DeepSeek-V3's mixtures, drawn: layouts, recomputed or not, gradients added by products or not.
+    FlashAttention 2 has no such heads."""
+    draw = random.Random(20261131)
+    for i in range(36):
+        name = draw.choice([name for name in LATENT_MODELS if name.startswith("latent") == (i % 3 == 0)])
+        if name.startswith("latent"):
+            world, ranks = draw.choice((
+                (1, {}), (8, SHARDED), (8, {"tp": 2} | SEQUENCE | SHARDED), (8, {"tp": 4} | SEQUENCE), (2, {"tp": 2}),
+                (4, {"tp": 2, "pp": 2, "pp_rank": draw.randrange(2)} | SEQUENCE)))
+        else:
+            world, ranks = draw.choice((
+                (1, {}), (4, {"ep": 4} | SHARDED), (4, {"tp": 2, "ep": 2} | SEQUENCE),
+                (8, {"tp": 2, "ep": 4, "etp": 1} | SEQUENCE | SHARDED),
+                (8, {"tp": 2, "pp": 2, "pp_rank": draw.randrange(2), "ep": 4, "etp": 1} | SEQUENCE | SHARDED)))
+        options = PLANNED | (FLASH if name == "sigmoid" and draw.random() < 0.5 else UNFUSED) | ranks
+        options |= {} if world == 1 else {"last_rank": True}
+        recompute = draw.choice(("none", "none", "full:1", "selective"))
+        options |= {} if recompute == "none" else {"recompute": recompute}
+        options |= {"gradient_fusion": True} if draw.random() < 0.6 else {}
+        yield case(f"golden_{name}_4layers", draw.choice((1, 2, 4)), 4 if "pp" in ranks else draw.choice((1, 2)), world,
+                   **options, seq=1024)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
                   sequences_in_parts(), instances(), fused_losses(), experts(), bridged_experts(), windows(), in_fp8(),
-                  shared_in_fp8(), experts_in_fp8()):
+                  shared_in_fp8(), experts_in_fp8(), fused_gradients(), latent()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

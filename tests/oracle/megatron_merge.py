@@ -43,6 +43,7 @@ def options(entry):
     values = {"model": entry["model"], "framework": "megatron", "transformer_impl": entry["impl"],
               "batch": entry["batch"], "seq": entry["seq"], "grad_accum": entry["micro_batches"],
               "attn": ATTENTION[entry.get("attn", "unfused")], "clip_grad": "1", "cublas_workspace": ":4096:8"}
+    values["gradient_accumulation_fusion"] = entry.get("gradient_fusion", False)
     if "fp8" in entry:
         values["fp8"] = entry["fp8"]
     if entry["world"] > 1:
@@ -55,7 +56,9 @@ def options(entry):
         values["ep"] = entry["ep"]
     if entry.get("etp"):
         values["etp"] = entry["etp"]
-    if experts(entry) and entry.get("deterministic", True):
+    # Of dense models it changes FlashAttention's backward: said of those that were measured since it is an option of theirs.
+    later = "gradient_fusion" in entry and entry.get("attn") == "flash"
+    if (experts(entry) or later) and entry.get("deterministic", True):
         values["deterministic"] = True
     if entry.get("optimizer_instances", 1) > 1:
         values["optimizer_instances"] = entry["optimizer_instances"]

@@ -26,6 +26,7 @@ if importlib.util.find_spec("transformer_engine_torch"):  # stand-ins, before Me
     import megatron_flash  # noqa: F401
 from megatron.core import parallel_state
 from megatron.core.models.common.embeddings.rotary_pos_embedding import RotaryEmbedding
+from megatron.core.models.common.embeddings.yarn_rotary_pos_embedding import YarnRotaryEmbedding
 from megatron.core.optimizer import USING_PYTORCH_OPTIMIZER
 from megatron.core.transformer.moe import moe_utils
 
@@ -39,7 +40,7 @@ DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "ep": 1, "etp": 0, "optimiz
             "optimizer": "fused", "use_distributed_optimizer": False, "overlap_grad_reduce": False,
             "overlap_param_gather": False, "masked_softmax_fusion": True, "bias_dropout_fusion": True,
             "bias_activation_fusion": True, "deterministic": True, "log_num_zeros": True,
-            "cross_entropy_fusion": False, "recompute": "none", "fp8": "none"}
+            "cross_entropy_fusion": False, "recompute": "none", "fp8": "none", "gradient_fusion": False}
 
 
 def steps(entry, marks, _):
@@ -103,6 +104,7 @@ def let_go():
     torch.use_deterministic_algorithms(False)
     torch._dynamo.reset()
     RotaryEmbedding.forward.cache_clear()
+    YarnRotaryEmbedding.forward.cache_clear()
     moe_utils.MoEAuxLossAutoScaler.main_loss_backward_scale = None
     moe_utils.get_moe_layer_wise_logging_tracker().clear()
     for backend in ("FLASH", "FUSED", "UNFUSED"):

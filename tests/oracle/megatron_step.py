@@ -19,7 +19,7 @@ from megatron.core.models.gpt.gpt_layer_specs import (
 )
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func, schedules
-from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer import MLATransformerConfig, TransformerConfig
 from megatron.core.transformer.enums import AttnBackend
 from megatron.core.transformer.module import Float16Module
 from megatron.core.transformer.moe.router import TopKRouter
@@ -64,7 +64,8 @@ def config_of(entry, values, chunks):
     elif entry["recompute"] == "selective":
         recompute = {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
     rotated = values.get("position_embedding_type") == "rope"
-    return TransformerConfig(
+    of_kind = MLATransformerConfig if values.get("multi_latent_attention") else TransformerConfig
+    return of_kind(
         **sizes, **recompute, bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
         transformer_impl=entry["impl"], attention_backend=AttnBackend[entry["attn"]],
         tensor_model_parallel_size=entry["tp"], pipeline_model_parallel_size=entry["pp"],
@@ -72,7 +73,7 @@ def config_of(entry, values, chunks):
         context_parallel_size=entry["cp"], virtual_pipeline_model_parallel_size=chunks,
         sequence_parallel=entry["sequence_parallel"], cross_entropy_loss_fusion=entry["cross_entropy_fusion"],
         deallocate_pipeline_outputs=True, overlap_p2p_comm=bool(chunks), batch_p2p_comm=not chunks,
-        gradient_accumulation_fusion=False, attention_softmax_in_fp32=True, persist_layer_norm=persists(entry, values),
+        gradient_accumulation_fusion=entry["gradient_fusion"], attention_softmax_in_fp32=True, persist_layer_norm=persists(entry, values),
         masked_softmax_fusion=entry["masked_softmax_fusion"], bias_dropout_fusion=entry["bias_dropout_fusion"],
         bias_activation_fusion=entry["bias_activation_fusion"] and not values.get("squared_relu") and (swiglu or biased),
         apply_rope_fusion=rotated and entry["impl"] == "transformer_engine" and not values.get("no_rope_fusion"),
@@ -111,7 +112,8 @@ def make_model(entry, values, config, chunks):
     elif entry["impl"] == "local":
         spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=config.normalization)
     else:
-        spec = get_gpt_layer_with_transformer_engine_spec(qk_layernorm=config.qk_layernorm)
+        spec = get_gpt_layer_with_transformer_engine_spec(
+            qk_layernorm=config.qk_layernorm, multi_latent_attention=config.multi_latent_attention)
     made = []
     for chunk in range(chunks or 1):
         stage = {"vp_stage": chunk if chunks else None, "ignore_virtual": False}

@@ -3,6 +3,8 @@
 // Megatron-core hold a parameter (docs/user-guide/features/dist_optimizer.md).
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -46,6 +48,12 @@ Bytes bytes_of(const model::ModelSpec& spec, const StepConfig& c) {
   const simulate::MemoryTrace trace =
       simulate::walk_memory(step, passes::make_schedule(step), exact);
   return {trace.resident, trace.peak_by_phase[static_cast<std::size_t>(ir::Phase::loss)]};
+}
+
+std::int64_t sums_of_gradients(const model::ModelSpec& spec, const StepConfig& c) {
+  const passes::StepProgram step = passes::build_step(spec, c);
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(),
+                       [](const ir::Op& op) { return op.kind == ir::OpKind::accumulate_inplace; });
 }
 
 /// What one more layer saves of a micro-batch, without parameters, gradients and states.
@@ -100,6 +108,22 @@ TEST_CASE("in FP8 a product's input is saved in 8 bits, and weights stay in 8 bi
   c.precision.fp8 = Fp8Recipe::tensorwise;
   CHECK(saved_by_layer(c) == (34 - 6) * sbh + scores + norm_statistics(s * b) + 3 * number);
   CHECK(resident() == 2 * 12 * h * h + 4 * (1 + 2 * 5) * number);
+}
+
+TEST_CASE("products that add to the main gradients leave a bf16 tensor a shape, and no sums") {
+  StepConfig fused = config();
+  fused.memory.fused_gradients = true;
+  // The projections of q, k and v, after attention, and the MLP's; the tied embedding.
+  const std::int64_t shapes = 2 * (3 * h * h + h * h + 4 * h * h + 4 * h * h + vocab * h);
+  for (const std::int64_t layers : {2, 3}) {
+    CAPTURE(layers);
+    CHECK(bytes_of(gpt(layers), fused).resident - bytes_of(gpt(layers), config()).resident ==
+          shapes);
+    const std::string untied = R"(, "untie_embeddings_and_output_weights": true)";
+    CHECK(sums_of_gradients(gpt(layers, untied), config()) -
+              sums_of_gradients(gpt(layers, untied), fused) ==
+          4 * layers + 1);
+  }
 }
 
 TEST_CASE("with FlashAttention a layer saves its output once more, and sums a row, not scores") {
@@ -293,6 +317,35 @@ TEST_CASE("a mixture on the Hub is planned by the arguments that Megatron-Bridge
     CHECK_THROWS_WITH_AS(planned(qwen + R"(, "mlp_only_layers": [0]})"),
                          doctest::Contains("--transformer-impl hf"), UserError);
   }
+  SUBCASE("deepseek_v3: latent attention, sigmoids by groups, the first block dense") {
+    const std::string sizes =
+        R"("hidden_size": 64, "num_attention_heads": 4, "vocab_size": 512, "q_lora_rank": 24,)"
+        R"( "kv_lora_rank": 16, "v_head_dim": 8, "max_position_embeddings": 32, )";
+    CHECK(planned("{" + sizes +
+                  R"("model_type": "deepseek_v3", "num_hidden_layers": 2, "intermediate_size": 96,)"
+                  R"( "num_key_value_heads": 4, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,)"
+                  R"( "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 2,)"
+                  R"( "topk_group": 1, "moe_intermediate_size": 48, "n_shared_experts": 1,)"
+                  R"( "first_k_dense_replace": 1, "tie_word_embeddings": false,)"
+                  R"( "rope_scaling": {"rope_type": "yarn", "factor": 40.0,)"
+                  R"( "original_max_position_embeddings": 32}})") ==
+          planned(
+              "{" + sizes +
+              R"("model_type": "megatron", "num_layers": 2, "ffn_hidden_size": 96,)"
+              R"( "multi_latent_attention": true, "qk_head_dim": 8, "qk_pos_emb_head_dim": 4,)"
+              R"( "num_experts": 4, "moe_router_topk": 2, "moe_router_num_groups": 2,)"
+              R"( "moe_router_group_topk": 1, "moe_ffn_hidden_size": 48,)"
+              R"( "moe_shared_expert_intermediate_size": 48, "moe_layer_freq": [0, 1],)"
+              R"( "moe_router_score_function": "sigmoid", "moe_router_dtype": "fp32",)"
+              R"( "moe_router_enable_expert_bias": true, "moe_router_topk_scaling_factor": 2.5,)"
+              R"( "moe_router_load_balancing_type": "seq_aux_loss", "moe_aux_loss_coeff": 0.0001,)"
+              R"( "moe_grouped_gemm": true, "moe_token_dispatcher_type": "alltoall",)"
+              R"( "moe_permute_fusion": true, "qk_layernorm": true, "no_rope_fusion": true,)"
+              R"( "position_embedding_type": "rope", "original_max_position_embeddings": 32,)"
+              R"( "swiglu": true, "disable_bias_linear": true, "normalization": "RMSNorm",)"
+              R"( "untie_embeddings_and_output_weights": true, "hidden_dropout": 0,)"
+              R"( "attention_dropout": 0})"));
+  }
 }
 
 TEST_CASE("arguments of experts that are not planned are refused by name") {
@@ -312,8 +365,10 @@ TEST_CASE("arguments of experts that are not planned are refused by name") {
                                      {"moe_router_padding_for_fp8", "true"},
                                      {"moe_permute_fusion", "true"},
                                      {"moe_token_dispatcher_type", "\"flex\""},
-                                     {"moe_router_load_balancing_type", "\"seq_aux_loss\""},
-                                     {"moe_router_score_function", "\"sigmoid\""},
+                                     {"moe_router_load_balancing_type", "\"global_aux_loss\""},
+                                     {"moe_router_score_function", "\"tanh\""},
+                                     {"moe_router_num_groups", "2"},
+                                     {"moe_router_topk_scaling_factor", "2.5"},
                                      {"moe_router_dtype", "\"fp64\""},
                                      {"moe_router_topk", "1"},
                                      {"moe_router_topk", "5"},
@@ -323,6 +378,48 @@ TEST_CASE("arguments of experts that are not planned are refused by name") {
     CHECK(said.find(field) != std::string::npos);
   }
   CHECK(error(R"(, "num_experts": 4)").find("disable_bias_linear") != std::string::npos);
+  const std::string sigmoids = experts + R"(, "moe_router_score_function": "sigmoid")";
+  CHECK(error(sigmoids + R"(, "moe_router_num_groups": 2, "moe_router_group_topk": 1)"
+                         R"(, "moe_router_load_balancing_type": "seq_aux_loss")") == "accepted");
+  for (const auto& [field, values] :
+       {std::pair{"moe_router_group_topk", R"("moe_router_group_topk": 1)"},
+        {"moe_router_num_groups", R"("moe_router_num_groups": 3, "moe_router_group_topk": 1)"},
+        {"moe_router_group_topk", R"("moe_router_num_groups": 2, "moe_router_group_topk": 4)"}}) {
+    CAPTURE(values);
+    CHECK(error(sigmoids + ", " + values).find(field) != std::string::npos);
+  }
+}
+
+TEST_CASE("what of latent attention is not planned is refused by name") {
+  using Fields = std::map<std::string, std::string>;
+  const Fields latent{{"kv_lora_rank", "8"},
+                      {"position_embedding_type", "\"rope\""},
+                      {"multi_latent_attention", "true"},
+                      {"qk_layernorm", "true"},
+                      {"no_rope_fusion", "true"}};
+  const auto error = [](const Fields& fields) -> std::string {
+    std::string more;
+    for (const auto& [field, value] : fields) more += ", \"" + field + "\": " + value;
+    try {
+      gpt(2, more);
+      return "accepted";
+    } catch (const UserError& e) {
+      return e.what();
+    }
+  };
+  CHECK(error(latent) == "accepted");
+  for (const auto& [field, value] : {std::pair{"multi_latent_attention", "false"},
+                                     {"qk_layernorm", "false"},
+                                     {"no_rope_fusion", "false"},
+                                     {"position_embedding_type", "\"none\""},
+                                     {"rope_type", "\"linear\""},
+                                     {"num_query_groups", "2"},
+                                     {"qk_pos_emb_head_dim", "3"}}) {
+    CAPTURE(field);
+    Fields changed = latent;
+    changed[field] = value;
+    CHECK(error(changed).find(field) != std::string::npos);
+  }
 }
 
 TEST_CASE("the fused loss holds one fp32 tensor of the logits more than Megatron-core's own") {

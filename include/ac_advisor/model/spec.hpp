@@ -94,6 +94,8 @@ struct MegatronExperts {
   bool grouped = false;        ///< moe_grouped_gemm: all experts' products in one call
   bool all_to_all = false;     ///< moe_token_dispatcher_type; otherwise all-gather
   bool fused_permute = false;  ///< moe_permute_fusion: Transformer Engine's kernels of Triton
+  bool sequence_loss = false;  ///< the balancing loss is of each sequence (seq_aux_loss)
+  bool expert_bias = false;    ///< moe_router_enable_expert_bias: what scores are corrected by
   bool operator==(const MegatronExperts&) const = default;
 };
 

@@ -259,6 +259,7 @@ struct MemoryTechniques {
   Kernels kernels = Kernels::eager;
   CompileUnit compile_unit = CompileUnit::block;
   Offload offload = Offload::none;
+  bool fused_gradients = false;  ///< Megatron-core's products add to the main gradients themselves
   bool operator==(const MemoryTechniques&) const = default;
 };
 

@@ -28,7 +28,9 @@ struct Parameter {
   bool trained = true;  ///< has a gradient and is optimized
   bool stepped = true;  ///< else its optimizer has it not, and its gradient stays
   bool expert = false;  ///< of an expert that not every data-parallel rank has
-  ir::ValueId tied = ir::no_id;    ///< fsdp2: the parameter whose shard it has, of another unit
+  ir::ValueId tied = ir::no_id;  ///< fsdp2: the parameter whose shard it has, of another unit
+  /// Megatron-core: what autograd is given where the product itself adds to the main gradient.
+  ir::ValueId stand_in = ir::no_id;
   std::size_t optimized = 0;       ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;  ///< what exists between steps: the value, or this rank's shard
   // fsdp2, over micro-batches:

@@ -1,6 +1,8 @@
 // Megatron-core's SelfAttention and what it attends with: its own DotProductAttention
 // (transformer/dot_product_attention.py), or Transformer Engine's unfused, flash and cuDNN ones
 // (pytorch/attention/dot_product_attention/backends.py).
+#include <algorithm>
+
 #include "layers.hpp"
 
 namespace ac_advisor::passes {
@@ -28,7 +30,7 @@ ir::ValueId MegatronLayers::rotated(V x) {
 ir::ValueId MegatronLayers::rotated_by_parts(V x) {
   leaf_ = Module::rope;
   const Shape whole = shape(x);
-  const std::int64_t width = whole.back(), rotated = spec_.rotary_dim;
+  const std::int64_t width = whole.back(), rotated = std::min(width, spec_.rotary_dim);
   const auto columns = [&](V from, std::int64_t size, std::int64_t start) {
     Shape narrow = shape(from);
     narrow.set(narrow.rank() - 1, size);
@@ -46,8 +48,13 @@ ir::ValueId MegatronLayers::rotated_by_parts(V x) {
     emit(OpKind::cast, {scaled}, {narrow});
     return narrow;
   };
-  const V t = rotated < width ? columns(x, rotated, 0) : x;
+  V t = rotated < width ? columns(x, rotated, 0) : x;
   const V passing = columns(x, width - rotated, rotated);
+  if (spec_.latent) {  // pairs that are neighbours
+    const V even = columns(t, rotated / 2, 0), odd = columns(t, rotated / 2, 1);
+    t = bf16(shape(t));
+    emit(OpKind::cat, {even, odd}, {t});
+  }
   const V cosines = table(OpKind::cos), sines = table(OpKind::sin);
   const auto times = [&](V a, V b) {
     const V y = bf16(shape(t));
@@ -87,10 +94,10 @@ ir::ValueId MegatronLayers::scaled_softmax(V scores) {
 ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
-  const std::int64_t n = s[2], d = s[3], shared = n / shape(k)[2];
+  const std::int64_t n = s[2], d = s[3], of_values = shape(v)[3], shared = n / shape(k)[2];
   k = repeated(k, 2, shared);  // repeat_interleave
   v = repeated(v, 2, shared);
-  const auto by_head = [&](V x) { return p_.reshape(x, {batch_, n, seq_, d}, true); };
+  const auto by_head = [&](V x) { return p_.reshape(x, {batch_, n, seq_, shape(x)[3]}, true); };
   const Shape square{batch_, n, seq_, seq_};
   V unread = m_.memory_buffer;  // what baddbmm's beta of 0 does not read
   if (engine()) {
@@ -102,11 +109,11 @@ ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(d)});
   hold({unread});
   const V weights = dropped(scaled_softmax(scores), attention_dropout_);
-  const V mixed = bf16({batch_, n, seq_, d});
+  const V mixed = bf16({batch_, n, seq_, of_values});
   emit(OpKind::bmm, {weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(seq_), ir::Form::nn});
-  const V context = bf16({seq_, batch_, n * d});
-  emit(OpKind::clone, {p_.reshape(mixed, {seq_, batch_, n * d})}, {context});
+  const V context = bf16({seq_, batch_, n * of_values});
+  emit(OpKind::clone, {p_.reshape(mixed, {seq_, batch_, n * of_values})}, {context});
   hold({scores, weights, mixed});
   return context;
 }
@@ -156,12 +163,12 @@ ir::ValueId MegatronLayers::fused_core(const Heads& h) {
   leaf_ = Module::attention_core;
   const bool cudnn = config_.run.attention != Attention::flash;  // auto: cuDNN
   const Shape s = shape(h.q);
-  const std::int64_t n = s[2], d = s[3], kv = shape(h.k)[2];
+  const std::int64_t n = s[2], d = s[3], kv = shape(h.k)[2], of_values = shape(h.v)[3];
   const Heads given = cudnn ? Heads{p_.reshape(h.q, {batch_, n, seq_, d}, true),
                                     p_.reshape(h.k, {batch_, kv, seq_, d}, true),
-                                    p_.reshape(h.v, {batch_, kv, seq_, d}, true)}
+                                    p_.reshape(h.v, {batch_, kv, seq_, of_values}, true)}
                             : by_sequence(h);
-  const V mixed = bf16({batch_, n, seq_, d});
+  const V mixed = bf16({batch_, n, seq_, of_values});
   p_.value(mixed).permuted = true;
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(block_)];
@@ -170,12 +177,13 @@ ir::ValueId MegatronLayers::fused_core(const Heads& h) {
   emit(OpKind::sdpa, {given.q, given.k, given.v}, {mixed, log_sums, state, no_debug_mask},
        ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window < seq_ ? window : 0),
                 cudnn ? ir::SdpaKernel::cudnn : ir::SdpaKernel::flash});
-  return cudnn ? p_.reshape(mixed, {seq_, batch_, n * d}) : by_token(mixed, n * d);
+  return cudnn ? p_.reshape(mixed, {seq_, batch_, n * of_values}) : by_token(mixed, n * of_values);
 }
 
 /// SelfAttention.forward. The projection's rows are grouped by heads of keys: its parts are views,
 /// but for queries of several a group, which are copied together.
 ir::ValueId MegatronLayers::attention(const Block& b, V x) {
+  if (spec_.latent) return latent_attention(b, x);
   const V mixed =
       normed_linear(x, {b.norm1, b.norm1_bias, Module::norm1}, b.qkv, b.qkv.bias, Module::qkv_proj);
   leaf_ = Module::attention;

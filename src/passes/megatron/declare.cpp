@@ -43,7 +43,7 @@ LinearValues MegatronLayers::linear_parameters(std::int64_t in, std::int64_t out
   LinearValues l;
   l.in = split == Split::rows ? part(in) : in;
   l.out = split == Split::columns ? part(out) : out;
-  l.weight = parameter({l.out, l.in}, leaf, false);
+  l.weight = fused(parameter({l.out, l.in}, leaf, split == Split::none));
   if (bias) l.bias = parameter({l.out}, leaf, split == Split::rows);
   return l;
 }
@@ -60,11 +60,15 @@ void MegatronLayers::declare_block(std::int16_t index) {
                      kv = spec_.kv_heads * spec_.head_dim;
   Block b;
   declare_norm(b.norm1, b.norm1_bias, spec_.hidden, Module::norm1);
-  b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj, Split::rows);
-  b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj, Split::columns);
-  if (spec_.qk_norm) {
-    declare_norm(b.q_norm, b.q_norm_bias, spec_.head_dim, Module::q_norm);
-    declare_norm(b.k_norm, b.k_norm_bias, spec_.head_dim, Module::k_norm);
+  if (spec_.latent) {
+    declare_latent(b);
+  } else {
+    b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj, Split::rows);
+    b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj, Split::columns);
+    if (spec_.qk_norm) {
+      declare_norm(b.q_norm, b.q_norm_bias, spec_.head_dim, Module::q_norm);
+      declare_norm(b.k_norm, b.k_norm_bias, spec_.head_dim, Module::k_norm);
+    }
   }
   declare_norm(b.norm2, b.norm2_bias, spec_.hidden, Module::norm2);
   if (has_experts(index)) declare_experts(b);
@@ -77,7 +81,7 @@ void MegatronLayers::declare_block(std::int16_t index) {
     declare_in_fp8(b.up, first);
     declare_in_fp8(b.down, Module::down_proj);
   }
-  declare_in_fp8(b.qkv, Module::qkv_proj);
+  if (!spec_.latent) declare_in_fp8(b.qkv, Module::qkv_proj);
   declare_in_fp8(b.o, Module::o_proj);
   m_.blocks[static_cast<std::size_t>(index)] = b;
   block_ = -1;
@@ -115,9 +119,13 @@ void MegatronLayers::declare() {
     // layer), whose gradients are added over the two stages.
     m_.lm_head = spec_.tied_embeddings && embeds
                      ? m_.embed
-                     : parameter({words_, spec_.hidden}, Module::lm_head, false);
+                     : fused(parameter({words_, spec_.hidden}, Module::lm_head, false));
+    if (m_.lm_head == m_.embed) fuse(s_.parameters.front());
   }
-  if (spec_.rotates()) {  // RotaryEmbedding: frequencies, and angles that are kept for the length
+  if (spec_.latent) {
+    declare_latent_angles();
+  } else if (spec_.rotates()) {  // RotaryEmbedding: frequencies, and angles that are kept for the
+                                 // length
     const auto buffer = [&](const Shape& size) {
       const V v = p_.make(size, DType::f32, Role::buffer, at(Module::rotary));
       s_.buffers.push_back(v);

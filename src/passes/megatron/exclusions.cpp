@@ -62,7 +62,6 @@ std::string ep_with(const StepConfig& c) {
   return ep_text(c) + " " + text(c);
 }
 std::string capacity_text(const StepConfig&) { return "--capacity-factor"; }
-std::string deterministic_text(const StepConfig&) { return "--deterministic"; }
 std::string dtype_text(const StepConfig& c) {
   return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
 }
@@ -108,8 +107,7 @@ bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 
 /// A GPT of Megatron-core: norms before attention and MLP, both added to what they read.
 bool is_gpt(const ModelSpec& m) {
-  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing ||
-      m.delta)
+  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.tower || m.kv_sharing || m.delta)
     return false;
   const bool norms = (m.norm == model::Norm::rms || m.norms_have_bias()) && !m.unit_offset_norm &&
                      !m.sandwich_norms && !m.post_norms_only && !m.qk_norm_whole &&
@@ -144,9 +142,27 @@ constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model that is no GPT of its",
      "its layers are planned with LayerNorm or RMSNorm before attention and MLP, of GELU, squared "
      "ReLU or gated SiLU, with learned or rotary positions; experts as Megatron-LM's arguments "
-     "or Megatron-Bridge (mixtral, qwen3_moe) have them, latent attention and the rest not yet",
+     "or Megatron-Bridge (mixtral, qwen3_moe, deepseek_v3) have them",
      "use --transformer-impl hf", [](const ModelSpec& m, const StepConfig&) { return !is_gpt(m); },
      with_model},
+    {"--transformer-impl local, latent attention",
+     "Megatron-core's own layers are not planned with it, whose norms stand alone there",
+     "use --transformer-impl transformer_engine",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.latent && c.run.transformer_impl == TransformerImpl::local;
+     },
+     with_model},
+    {"--transformer-impl --attn flash, latent attention",
+     "FlashAttention 2 has no heads whose values are narrower than their keys (utils.py, "
+     "get_attention_backend), and 3 is not planned",
+     "use --attn cudnn or eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.latent && c.run.attention == Attention::flash;
+     },
+     with<attn_text>},
+    {"--transformer-impl --fp8, latent attention", "not planned yet", "use bf16",
+     [](const ModelSpec& m, const StepConfig& c) { return m.latent && c.precision.float8(); },
+     with<fp8_text>},
     {"--transformer-impl local, a sliding window within --seq",
      "the masks of Megatron-core's own attention are not planned yet",
      "use --transformer-impl transformer_engine, or a --seq below the window",
@@ -427,10 +443,6 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.expert_replicas() % c.layout.optimizer_instances != 0;
      },
      with<ep_with<instances_text>>},
-    {"--deterministic, a model without experts", "it is planned of a mixture of experts alone",
-     "leave it out",
-     [](const ModelSpec& m, const StepConfig& c) { return c.runtime.deterministic && !m.moe; },
-     with<deterministic_text>},
     {"--transformer-impl --no-loss-parallel",
      "Megatron-core's loss is always on parts of the vocabulary", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return !c.layout.loss_parallel; }},

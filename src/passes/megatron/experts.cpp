@@ -14,11 +14,16 @@ void MegatronLayers::declare_experts(Block& b) {
   const model::MoeSpec& moe = *spec_.moe;
   const std::int64_t h = spec_.hidden, wide = moe.intermediate / config_.layout.expert_tp();
   b.router = parameter({moe.experts, h}, Module::router, true);
+  if (moe.megatron->expert_bias)
+    for (V* v : {&b.tokens_per_expert, &b.score_correction}) {
+      *v = p_.make({moe.experts}, DType::f32, ir::Role::buffer, at(Module::router));
+      s_.buffers.push_back(*v);
+    }
   const auto weight = [&](std::int64_t in, std::int64_t out) {
     LinearValues l;
     l.in = in;
     l.out = out;
-    l.weight = parameter({out, in}, Module::experts, false);
+    l.weight = fused(parameter({out, in}, Module::experts, false));
     s_.parameters.back().expert = config_.layout.ep > 1;
     return l;
   };
@@ -95,17 +100,22 @@ ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>&
   for (const LinearValues& layer : layers) given.push_back(layer.weight);
   p_.emit(OpKind::grouped_mm, phase_, at(leaf_), given, std::vector<V>{y},
           ir::Product{static_cast<std::int32_t>(in)});
-  const std::int32_t gradient = count + 1, of_x = gradient + 1;
+  std::vector<GradientPlace> places;
+  for (const LinearValues& layer : layers) places.push_back(gradient_place(given, layer.weight));
+  const auto gradient = static_cast<std::int32_t>(given.size()), of_x = gradient + 1;
   CompiledGraph g;
   g.made = {{shape(x), dtype_, -1}};
   g.results = {of_x};
   std::vector<std::int32_t> read{gradient}, made;
   for (std::int32_t i = 0; i < count; ++i) {
-    g.made.push_back({{out, in}, dtype_, -1});
+    const GradientPlace place = places[static_cast<std::size_t>(i)];
+    const V weight = layers[static_cast<std::size_t>(i)].weight;
+    g.made.push_back(of_weight(weight, place));
     read.push_back(1 + i);
     made.push_back(of_x + 1 + i);
-    g.results.push_back(made.back());
+    g.results.push_back(result_of_weight(g, gradient, weight, place, made.back(), leaf_));
   }
+  g.results.resize(given.size(), -1);
   g.launches = {{OpKind::grouped_mm,
                  ir::Product{static_cast<std::int32_t>(out), ir::Form::nn},
                  leaf_,

@@ -111,12 +111,15 @@ MegatronLayers::Grouped MegatronLayers::grouped_rows(V x, const std::vector<Line
 }
 
 /// _GroupedLinear.backward. Given: x, then of each expert the weight, its rows' columns and their
-/// scales, the weight the other way round and its scale, then the gradient. All that it makes lives
-/// to its end.
-ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n) const {
+/// scales, the weight the other way round and its scale, main gradients where products add to
+/// them, then the gradient. All that it makes lives to its end.
+ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n,
+                                                   std::vector<V>& given) const {
   const auto count = static_cast<std::int32_t>(n.weights.size());
   const Indices columns = numbers(1 + count, 2 * count), turned = numbers(1 + 3 * count, 2 * count);
-  const std::int32_t gradient = 1 + 5 * count;
+  std::vector<GradientPlace> places;
+  for (const V weight : n.weights) places.push_back(gradient_place(given, weight));
+  const auto gradient = static_cast<std::int32_t>(given.size());
   CompiledGraph g;
   const auto make = [&](const Shape& size, DType type) {
     g.made.push_back({size, type, -1});
@@ -130,7 +133,10 @@ ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n) const 
     if (!delayed()) cast.push_back(make({1}, DType::f32));
   }
   const std::int32_t of_x = make(shape(x), dtype_);
-  for (std::int32_t i = 0; i < count; ++i) of_weights.push_back(make({n.out, n.in}, dtype_));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    g.made.push_back(of_weight(n.weights[i], places[i]));
+    of_weights.push_back(gradient + static_cast<std::int32_t>(g.made.size()));
+  }
   const ir::Product by_weight{static_cast<std::int32_t>(n.out), ir::Form::nn},
       by_row{static_cast<std::int32_t>(n.rows), ir::Form::tn};
   g.launches = {
@@ -138,7 +144,10 @@ ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n) const 
       {OpKind::grouped_mm, by_weight, leaf_, joined({by_rows, turned}), {of_x}},
       {OpKind::grouped_mm, by_row, leaf_, joined({by_columns, columns}), of_weights},
   };
-  g.results = joined({{of_x}, of_weights});
+  g.results = {of_x};
+  for (std::size_t i = 0; i < places.size(); ++i)
+    g.results.push_back(
+        result_of_weight(g, gradient, n.weights[i], places[i], of_weights[i], leaf_));
   g.results.resize(static_cast<std::size_t>(gradient), -1);
   return g;
 }
@@ -158,8 +167,9 @@ ir::ValueId MegatronLayers::grouped_linear_in_fp8(V x, const std::vector<LinearV
   p_.emit(OpKind::grouped_mm, phase_, at(leaf_),
           joined({n.by_rows, weights, n.scales, weight_scales}), std::vector<V>{y},
           ir::Product{static_cast<std::int32_t>(n.in)});
-  const std::vector<V> given = joined({{x}, n.weights, n.columns, n.scales, turned, weight_scales});
-  return node(OpKind::autograd_function, given, y, grouped_backward(x, n));
+  std::vector<V> given = joined({{x}, n.weights, n.columns, n.scales, turned, weight_scales});
+  ir::CompiledGraph backward = grouped_backward(x, n, given);
+  return node(OpKind::autograd_function, given, y, std::move(backward));
 }
 
 }  // namespace ac_advisor::passes

@@ -167,6 +167,7 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
   std::vector<std::int32_t> rows_kept;
   if (centred) rows_kept.push_back(take(n.mean));
   if (norm != nullptr) rows_kept.push_back(take(n.scale));
+  const GradientPlace place = gradient_place(given, l.weight);
   const auto gradient = static_cast<std::int32_t>(given.size());
 
   CompiledGraph g;
@@ -219,11 +220,12 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
   } else if (split == Split::columns && sums) {
     launch(OpKind::tp_all_reduce, {of_whole}, {}, {}, leaf);
   }
-  const std::int32_t of_weight = make(shape(l.weight), dtype_);
-  launch(OpKind::fp8_product, {g_columns, columns, inverse}, {of_weight},
+  g.made.push_back(of_weight(l.weight, place));
+  const std::int32_t made_weight = gradient + static_cast<std::int32_t>(g.made.size());
+  launch(OpKind::fp8_product, {g_columns, columns, inverse}, {made_weight},
          ir::Product{inner(tokens), ir::Form::tn}, leaf);
   if (gathers) launch(OpKind::hold, {gathered}, {}, {}, leaf);  // a tensor in both directions
-  g.results = {of_input, of_weight};
+  g.results = {of_input, result_of_weight(g, gradient, l.weight, place, made_weight, leaf)};
   if (biased) g.results.push_back(of_bias);
   if (norm != nullptr) {
     std::vector<std::int32_t> read{of_input, 0}, out;

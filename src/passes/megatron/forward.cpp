@@ -181,6 +181,7 @@ ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
 
 void MegatronLayers::forward() {
   phase_ = ir::Phase::forward;
+  find_fused();
   get_batch();
   V x = stage().embedding ? embedding() : s_.ends.back().input;
   const V embedded = x;

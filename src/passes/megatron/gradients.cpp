@@ -145,6 +145,28 @@ void unscale(StepProgram& step) {
   ops.hold({inverse});
 }
 
+/// _allreduce_non_tensor_model_parallel_grads: gradients of this rank's tokens, of what every rank
+/// of a layer has, are joined, summed over them, and copied back. The schedule's last act, after
+/// the sums over replicas, which hold nothing: planned before them.
+void sum_partial_gradients(StepProgram& step, const StepConfig& c) {
+  ir::Program& p = step.program;
+  const std::size_t first = p.ops.size();
+  OptimizerOps ops(step);
+  OptimizerOps::Values partial;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    if (!step.parameters[i].partial) continue;
+    partial.push_back(step.optimized[i].gradient);
+    elements += ops.numel(partial.back());
+  }
+  if (partial.empty()) return;
+  const OptimizerOps::Values joined{ops.temporary({elements}, main_gradients(c))};
+  ops.op({&partial}, joined, 1);
+  run_collective(p, OpKind::tp_all_reduce, joined);
+  ops.op({&joined, &partial}, {}, static_cast<std::int32_t>(partial.size()));
+  for (std::size_t i = first; i < p.ops.size(); ++i) p.ops[i].phase = ir::Phase::backward;
+}
+
 /// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
 void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
@@ -159,6 +181,7 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ValueId buffers[] = {no_id, no_id};  // of experts the second
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
     buffers[step.parameters[i].expert ? 1 : 0] = p.root(step.optimized[i].gradient);
+  sum_partial_gradients(step, c);
   for (const bool experts : {false, true}) {
     const ValueId all = buffers[experts ? 1 : 0];
     if (all == no_id) continue;

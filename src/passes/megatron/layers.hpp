@@ -1,6 +1,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/model/spec.hpp"
@@ -60,7 +62,12 @@ class MegatronLayers : private Emission {
   V router_logits(V x, V weight);
   Routing by_sinkhorn(V logits);
   Routing by_top_k(V logits);
+  V chosen_by_groups(V scores);
+  Routing by_sigmoid(const Block& b, V logits);
   V with_aux_loss(V weights, V logits);
+  V with_aux_loss_of_sigmoids(V weights, V logits);
+  void count_loads(const Block& b, V chosen);
+  Routing put_in_place(V probabilities, V indices, V logits);
 
   // dispatch.cpp
   void declare_experts(Block& b);
@@ -102,7 +109,8 @@ class MegatronLayers : private Emission {
   };
   [[nodiscard]] ir::Generated casts(std::int32_t experts) const;
   Grouped grouped_rows(V x, const std::vector<LinearValues>& layers);
-  [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n) const;
+  [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n,
+                                                   std::vector<V>& given) const;
   V grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers);
 
   // attention.cpp
@@ -120,6 +128,14 @@ class MegatronLayers : private Emission {
   V by_token(V mixed, std::int64_t width);
   V fused_core(const Heads& heads);
   V scaled_softmax(V scores);
+
+  // latent.cpp
+  void declare_latent(Block& b);
+  void declare_latent_angles();
+  std::pair<V, V> split_at(V x, std::int64_t first);
+  V gathered(V x);
+  Heads latent_heads(const Block& b, V x);
+  V latent_attention(const Block& b, V x);
 
   // ring.cpp
   V ring_core(const Heads& heads);
@@ -151,6 +167,21 @@ class MegatronLayers : private Emission {
   V linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias, Split split,
                   ir::Module leaf);
   V normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias, ir::Module leaf);
+
+  // weight_gradients.cpp
+  void fuse(Parameter& parameter);
+  V fused(V weight);
+  /// What a product in backward writes its weight's gradient to, of what the function was given:
+  /// the main gradient, and what stands for it; -1: a tensor of its own.
+  struct GradientPlace {
+    std::int32_t main = -1, stand_in = -1;
+  };
+  void find_fused();
+  [[nodiscard]] GradientPlace gradient_place(std::vector<V>& given, V weight) const;
+  [[nodiscard]] ir::CompiledGraph::Made of_weight(V weight, GradientPlace place) const;
+  [[nodiscard]] std::int32_t result_of_weight(ir::CompiledGraph& g, std::int32_t gradient, V weight,
+                                              GradientPlace place, std::int32_t made,
+                                              ir::Module leaf) const;
 
   // linear.cpp
   V linear(V x, const LinearValues& l, Split split, ir::Module leaf);
@@ -200,6 +231,8 @@ class MegatronLayers : private Emission {
   bool sequence_;       ///< sequence parallelism
   std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
   double attention_dropout_;
+  std::unordered_map<V, const Parameter*> fused_;  ///< weights whose products add their gradients
+  std::vector<V> frame_;  ///< what the attention module's forward has names for
   V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
     loss_mask_ = ir::no_id;
 };

@@ -57,10 +57,12 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
     emit(OpKind::tp_all_reduce, {made}, {});
   }
 
-  // Given: x, weight, bias and buffer where there is one, the output's gradient.
+  // Given: x, weight, bias, buffer and main gradient where there is one, the output's gradient.
   std::vector<V> given{x, weight};
   if (bias != ir::no_id) given.push_back(bias);
+  const auto buffer = static_cast<std::int32_t>(given.size());
   if (buffered) given.push_back(m_.memory_buffer);
+  const GradientPlace place = gradient_place(given, weight);
   const auto gradient = static_cast<std::int32_t>(given.size());
   CompiledGraph g;
   const auto make = [&](const Shape& s) {
@@ -81,7 +83,7 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   std::int32_t input = 0;
   if (gathers) {
     input = make(whole);
-    if (buffered) g.made.back().over = gradient - 1;
+    if (buffered) g.made.back().over = buffer;
     launch(OpKind::tp_all_gather, {0}, input, ir::TpGather{ir::Joined::tokens, ranks()});
   }
   std::int32_t of_input = make(whole);
@@ -93,15 +95,16 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   } else if (split == Split::columns && sums) {
     launch(OpKind::tp_all_reduce, {of_input}, -1, {});
   }
-  const std::int32_t of_weight = make(shape(weight));
-  launch(OpKind::mm, {of_output, input}, of_weight, ir::Product{product(whole), ir::Form::tn});
-  g.results = {of_input, of_weight};
+  g.made.push_back(of_weight(weight, place));
+  const std::int32_t made_weight = gradient + static_cast<std::int32_t>(g.made.size());
+  launch(OpKind::mm, {of_output, input}, made_weight, ir::Product{product(whole), ir::Form::tn});
+  g.results = {of_input, result_of_weight(g, gradient, weight, place, made_weight, leaf)};
   if (bias != ir::no_id) {
     const std::int32_t of_bias = make(shape(bias));
     launch(OpKind::sum, {of_output}, of_bias, {});
     g.results.push_back(of_bias);
   }
-  if (buffered) g.results.push_back(-1);
+  g.results.resize(given.size(), -1);
   return node(OpKind::autograd_function, given, result, std::move(g));
 }
 

@@ -10,7 +10,28 @@ const Case cases[] = {
        by_megatron(m, c);
        m.moe.emplace();
      },
-     "latent attention and the rest not yet"},
+     "deepseek_v3"},
+    {"--transformer-impl local, latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.transformer_impl = TransformerImpl::local;
+       m.latent.emplace();
+     },
+     "stand alone there"},
+    {"--transformer-impl --attn flash, latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.attention = Attention::flash;
+       m.latent.emplace();
+     },
+     "narrower than their keys"},
+    {"--transformer-impl --fp8, latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       m.latent.emplace();
+     },
+     "not planned yet"},
     {"--transformer-impl local, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -297,12 +318,6 @@ const Case cases[] = {
        c.layout.optimizer_instances = 2;
      },
      "--ep 4 --optimizer-instances 2"},
-    {"--deterministic, a model without experts",
-     [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
-       c.runtime.deterministic = true;
-     },
-     "--deterministic"},
     {"--transformer-impl --no-loss-parallel",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
