@@ -61,7 +61,7 @@ def drawn():
         if frozen := FROZEN[n % len(FROZEN)]:
             more["freeze"] = frozen
         if draw.random() < 0.4:
-            more["tower_ac"] = "full"
+            more["tower_ac"] = True
         if draw.random() < 0.3:
             more["attn"] = "flash"
         for key, value, chance in (("grad_accum", 2, 0.2), ("optimizer", "adamw-foreach", 0.2)):

@@ -37,7 +37,7 @@ def build(entry, on_loss):
     blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     freeze(model, entry.get("freeze", ""))
-    if entry.get("tower_ac") == "full":
+    if entry.get("tower_ac"):
         layers = encoder_of(model)[1]
         for i, layer in enumerate(layers):
             layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False)
