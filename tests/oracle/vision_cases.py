@@ -6,7 +6,7 @@ import random
 from emulated_cases import EXPANDABLE, VALUES, case, config_of, label
 from image_sizes import grid_of
 
-SEED, DRAWS = 20261128, 64
+SEED, DRAWS, ADAPTER_DRAWS = 20261128, 64, 30
 TINY_TOKENS = {"image_token_id": 7, "video_token_id": 8, "vision_start_token_id": 9, "vision_end_token_id": 10}
 QWEN_TEXT = {"max_position_embeddings": 32768}
 VALUES |= {
@@ -71,6 +71,31 @@ def drawn():
             more |= EXPANDABLE
         loss = draw.choice(("ce", "ce", "ce", "chunked:512")) if "decoder" not in frozen else "ce"
         entry = case(model, batch, seq, draw.choice(("none", "full", "full", "every:2", "selective")), loss, **more)
+        if label(entry) not in have:
+            have.add(label(entry))
+            yield entry
+
+
+ADAPTED = MODELS[:6]
+TARGETS = ("q_proj,v_proj", "all-linear", "q_proj,k_proj,v_proj,o_proj", "gate_proj,up_proj,down_proj")
+BASES = ({}, {"quantize": "nf4"}, {}, {"quantize": "nf4-double"}, {})
+
+
+def drawn_adapters():
+    """As drawn, of PEFT's adapters: of all layers whose names the targets are, the encoder's among them."""
+    draw, have = random.Random(SEED + 1), set()
+    for n in range(ADAPTER_DRAWS):
+        model = ADAPTED[n % len(ADAPTED)]
+        batch, seq, more = sizes(draw, model)
+        if draw.random() < 0.4:
+            more["tower_ac"] = True
+        if draw.random() < 0.3:
+            more["attn"] = "flash"
+        if draw.random() < 0.2:
+            more["grad_accum"] = 2
+        entry = case(model, batch, seq, draw.choice(("none", "full", "full", "every:2")), lora=draw.choice((8, 16)),
+                     lora_targets=draw.choice(TARGETS), lora_dtype=draw.choice(("fp32", "bf16")),
+                     **BASES[n % len(BASES)], **more)
         if label(entry) not in have:
             have.add(label(entry))
             yield entry

@@ -1,15 +1,17 @@
 """As emulated_peaks.py, of images: steps that vision_cases.py draws, measured before they were planned.
 
     ac-advisor dryrun --output /dev/null -- python vision_peaks.py vision_peaks.json
+    ac-advisor dryrun --output /dev/null -- python vision_peaks.py vision_adapter_peaks.json    # peft, bitsandbytes
 """
 
 import sys
 
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
+import adapter_step
 import emulated_peaks
 import training_step
-from vision_cases import drawn
+from vision_cases import drawn, drawn_adapters
 
 
 def encoder_of(model):
@@ -32,8 +34,19 @@ def freeze(model, parts):
             parameter.requires_grad_(False)
 
 
+def adapted(model, entry):
+    """What is called, over a base that is on the device."""
+    if entry.get("quantize"):
+        adapter_step.quantize(model, entry["quantize"])
+        adapter_step.materialize(model)
+    else:
+        emulated_peaks.on_device(model)
+    return adapter_step.adapt(model, adapter_step.DEFAULTS | entry)
+
+
 def build(entry, on_loss):
     model = emulated_peaks.model_of(entry)
+    called = adapted(model, entry) if entry.get("lora") else model
     blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     freeze(model, entry.get("freeze", ""))
@@ -41,15 +54,21 @@ def build(entry, on_loss):
         layers = encoder_of(model)[1]
         for i, layer in enumerate(layers):
             layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False)
-    step = training_step.Step(model, entry["loss"].replace("chunked:", "chunk").replace("ce", "hf"), on_loss)
+    step = training_step.Step(called, entry["loss"].replace("chunked:", "chunk").replace("ce", "hf"), on_loss)
     if step.chunked:
         training_step.CHUNK_TOKENS = int(entry["loss"].removeprefix("chunked:"))
-    return step, emulated_peaks.parallel(step, blocks, entry)
+    return step, step if entry.get("lora") else emulated_peaks.parallel(step, blocks, entry)
 
 
 def measure(entry):
-    return emulated_peaks.measure(entry, build)
+    try:
+        return emulated_peaks.measure(entry, build)
+    finally:
+        if entry.get("quantize"):
+            import bitsandbytes.functional  # where it is not needed it need not be there
+            bitsandbytes.functional.name2qmap.clear()  # the code books that it keeps for a process
 
 
 if __name__ == "__main__":
-    sys.exit(emulated_peaks.main(list(drawn()), measure, __doc__))
+    adapters = "vision_adapter" in sys.argv[1]
+    sys.exit(emulated_peaks.main(list(drawn_adapters() if adapters else drawn()), measure, __doc__))
