@@ -186,7 +186,10 @@ void cat(Derivation& d) {
       if (d.needs(i)) d.give(i, d.alias(d.grad(), part));
       continue;
     }
-    if (d.needs(i)) d.give(i, d.part(d.grad(), static_cast<std::int32_t>(dim), start, part[dim]));
+    if (d.needs(i)) {
+      d.give(i, d.part(d.grad(), static_cast<std::int32_t>(dim), start, part[dim]));
+      if (d.permuted(d.out())) d.set_permuted(d.given(i), true);
+    }
     start += part[dim];
   }
 }

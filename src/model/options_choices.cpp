@@ -397,11 +397,6 @@ void apply_image_pixels(const Given& given, StepConfig& config) {
   config.run.image_width = side(given.value.empty() ? "" : given.value.substr(middle + 1));
 }
 
-std::string image_pixels_text(const StepConfig& config) {
-  if (config.run.image_height == 0) return "";
-  return std::to_string(config.run.image_height) + "x" + std::to_string(config.run.image_width);
-}
-
 void apply_freeze(const Given& given, StepConfig& config) {
   FrozenParts frozen;
   for (std::string_view rest = given.value; !rest.empty();) {
@@ -414,14 +409,6 @@ void apply_freeze(const Given& given, StepConfig& config) {
     rest.remove_prefix(std::min(one.size() + 1, rest.size()));
   }
   config.run.frozen = frozen;
-}
-
-std::string freeze_text(const StepConfig& config) {
-  std::string text;
-  for (const FrozenPart& part : frozen_parts)
-    if (config.run.frozen.*part.member)
-      text += (text.empty() ? "" : ",") + std::string(part.word);
-  return text;
 }
 
 void apply_cp_rank(const Given& given, StepConfig& config) {
@@ -489,6 +476,19 @@ std::string pp_layers_text(const StepConfig& config) {
   std::string text;
   for (const std::int64_t layers : config.layout.pp_layers)
     text += (text.empty() ? "" : ",") + std::to_string(layers);
+  return text;
+}
+
+std::string image_pixels_text(const StepConfig& config) {
+  if (config.run.image_height == 0) return "";
+  return std::to_string(config.run.image_height) + "x" + std::to_string(config.run.image_width);
+}
+
+std::string freeze_text(const StepConfig& config) {
+  std::string text;
+  for (const options::FrozenPart& part : options::frozen_parts)
+    if (config.run.frozen.*part.member)
+      text += (text.empty() ? "" : ",") + std::string(part.word);
   return text;
 }
 

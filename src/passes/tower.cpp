@@ -91,6 +91,9 @@ bool has_size(const ModelSpec& m, const StepConfig& c) {
 bool takes_any_size(const ModelSpec& m, const StepConfig& c) {
   return with_images(c) && m.tower && m.tower->run && m.tower->run->any_size();
 }
+bool adapted(const StepConfig& c) {
+  return with_images(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+}
 bool encoder_is(const ModelSpec& m, std::string_view name) {
   return m.tower && m.tower->encoder.starts_with(name);
 }
@@ -213,14 +216,25 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --shard " + shard_option(c);
      }},
-    {"--images N --lora or --quantize",
-     "an encoder that runs beside a frozen decoder is not "
-     "planned yet",
-     "use --images 0",
-     [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+    {"--images N --lora or --quantize, CLIP (llava)",
+     "adapters and quantized layers are planned of encoders of images of any size", "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted(c) && m.tower && !takes_any_size(m, c);
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c); }},
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than ce",
+     "LoRA is planned beside an encoder that runs, over a base in bf16, nf4 or nf4-double",
+     "use --lora RANK without them, or --images 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) &&
+              (c.adapters.of_another_method() || c.adapters.dora || c.adapters.kbit_prepare ||
+               c.adapters.quantize == Quantization::int8 || c.memory.loss != LossKind::ce);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return images(c); }},
+    {"--freeze PARTS --lora or --quantize", "PEFT freezes all but its adapters",
+     "leave --freeze out",
+     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && c.run.frozen.any(); },
+     [](const ModelSpec&, const StepConfig& c) { return "--freeze " + freeze_text(c); }},
     {"--images N --autocast", "what autocast casts of the encoder is not planned yet",
      "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return with_images(c) && c.precision.autocast; },

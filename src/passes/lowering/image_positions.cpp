@@ -62,34 +62,17 @@ ir::ValueId Lowering::grid_positions() {
   return all;
 }
 
-/// nonzero (aten/src/ATen/native/cuda/Nonzero.cu, v2.11): where a mask is set, (count, 2).
-ir::ValueId Lowering::places_of(V mask, std::int64_t count) {
-  constexpr std::int64_t of_block = 256 * 16;
-  const std::int64_t tokens = shape(mask).numel();
-  V counts = mask;
-  if (tokens > of_block)
-    counts = make_int(OpKind::sum, {(tokens + of_block - 1) / of_block}, DType::i32, {mask});
-  const V number = make_int(OpKind::sum, {}, DType::i32, {counts});
-  emit(OpKind::host_read, {number}, {});
-  const V state = make_int(OpKind::fill, {1}, DType::i64, {});
-  const V flat = make_int(OpKind::index, {count, 2}, DType::i64, {mask, state});
-  return make_int(OpKind::clone, {count, 2}, DType::i64, {flat});
-}
-
 /// Qwen3VLTextModel._deepstack_process: in a copy of the hidden states.
 ir::ValueId Lowering::with_deep_features(V hidden, std::size_t layer) {
   leaf_ = Module::embed;
   const V features = deep_features_[layer];
-  const std::int64_t count = shape(features)[0];
   const V copy = unary(OpKind::clone, hidden);
-  const V read_at = places_of(image_mask_, count);
   const V rows = out(shape(features), dtype(copy), grad(copy));
-  emit(OpKind::index, {copy, read_at}, {rows});
+  emit(OpKind::index, {copy, image_mask_}, {rows});
   const V sums = binary(OpKind::add, rows, features);
-  const V written_at = places_of(image_mask_, count);
   const V y = p_.on_storage_of(copy, shape(copy), dtype(copy), true);
   p_.value(y).requires_grad = grad(copy) || grad(sums);
-  emit(OpKind::index_put, {copy, written_at, sums}, {y});
+  emit(OpKind::index_put, {copy, image_mask_, sums}, {y});
   hold({hidden, sums});  // the caller's, `local_this`
   return y;
 }

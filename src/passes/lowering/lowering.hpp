@@ -210,7 +210,7 @@ class Lowering : private Emission {
 
   // tower_parameters.cpp
   V tower_tensor(const ir::Shape& size, bool trained);
-  Linear tower_linear(std::int64_t in, std::int64_t out, bool trained);
+  Linear tower_linear(const char* name, std::int64_t in, std::int64_t out, bool trained);
   void declare_patches();
   MergerValues declare_merger(std::int64_t normed);
 
@@ -248,7 +248,6 @@ class Lowering : private Emission {
     return config_.run.images > 0 && spec_.tower->run->any_size();
   }
   V grid_positions();
-  V places_of(V mask, std::int64_t count);
   V with_deep_features(V hidden, std::size_t layer);
 
   // scores.cpp

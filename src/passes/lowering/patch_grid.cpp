@@ -34,6 +34,8 @@ void Lowering::patch_positions(PatchRows& rows) {
 ir::ValueId Lowering::repeated_by(V x, V counts, std::int64_t total) {
   const std::int64_t images = shape(counts)[0];
   const V sums = make_int(OpKind::cumsum, {images}, DType::i64, {counts});
+  const V right = make_int(OpKind::compare, {images}, DType::u8, {counts});
+  emit(OpKind::host_read, {make_int(OpKind::sum, {}, DType::u8, {right})}, {});
   emit(OpKind::host_read, {sums}, {});
   const V which = make_int(OpKind::repeat_interleave, {total}, DType::i64, {counts, sums});
   return make_int(OpKind::index, {total}, DType::i64, {x, which});

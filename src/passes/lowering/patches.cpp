@@ -50,7 +50,7 @@ ir::ValueId Lowering::patch_attention(const TowerLayerValues& l, V x, const Patc
                                       bool windowed) {
   const model::TowerRun& run = *spec_.tower->run;
   const std::int64_t heads = run.heads, width = run.hidden / heads;
-  const V qkv = base_linear(x, l.qkv);
+  const V qkv = linear(x, l.qkv);
   const Shape one{1, heads, rows.rows, width};
   // unbind of a view whose thirds are in front: their gradients are stacked, and copied back
   const V thirds = p_.on_storage_of(qkv, {3, heads, rows.rows, width}, dtype(qkv), false);
@@ -92,7 +92,7 @@ ir::ValueId Lowering::patch_attention(const TowerLayerValues& l, V x, const Patc
   const V joined = out(one, dtype_, grad(made.front()));
   p_.value(joined).permuted = true;
   p_.emit(OpKind::cat, phase_, at(leaf_), made, std::vector<V>{joined});
-  const V y = base_linear(p_.reshape(joined, {rows.rows, run.hidden}), l.o);
+  const V y = linear(p_.reshape(joined, {rows.rows, run.hidden}), l.o);
   hold({x, q, k, v, joined, lengths});
   hold_all(made);  // `attn_outputs`
   return y;
@@ -101,12 +101,12 @@ ir::ValueId Lowering::patch_attention(const TowerLayerValues& l, V x, const Patc
 /// Qwen2_5_VLMLP.forward, Qwen3VLVisionMLP.forward
 ir::ValueId Lowering::patch_mlp(const TowerLayerValues& l, V x) {
   if (l.gate.weight == ir::no_id) {
-    const V y = base_linear(unary(OpKind::gelu_tanh, base_linear(x, l.up)), l.down);
+    const V y = linear(unary(OpKind::gelu_tanh, linear(x, l.up)), l.down);
     hold({x});
     return y;
   }
-  const V gate = unary(OpKind::silu, base_linear(x, l.gate));
-  const V y = base_linear(binary(OpKind::mul, gate, base_linear(x, l.up)), l.down);
+  const V gate = unary(OpKind::silu, linear(x, l.gate));
+  const V y = linear(binary(OpKind::mul, gate, linear(x, l.up)), l.down);
   hold({x});
   return y;
 }
@@ -132,8 +132,8 @@ ir::ValueId Lowering::merged(const MergerValues& merger, V x, bool merged_first)
   const Shape wide{tokens, unit * run.hidden};
   const V given = merged_first ? p_.reshape(x, wide) : x;
   const V normed = patch_norm(given, merger.norm, merger.norm_bias);
-  const V first = base_linear(p_.reshape(normed, wide), merger.first);
-  const V y = base_linear(unary(OpKind::gelu, first), merger.second);
+  const V first = linear(p_.reshape(normed, wide), merger.first);
+  const V y = linear(unary(OpKind::gelu, first), merger.second);
   hold({x});
   return y;
 }
@@ -145,6 +145,8 @@ ir::ValueId Lowering::images_of_any_size(V text) {
   const TowerValues& t = m_.tower;
   PatchRows rows = patch_rows();
   V x = embedded_patches(rows);
+  // enable_input_require_grads hooks each model's embedding; Qwen3-VL's encoder names none
+  if (run.form == model::TowerForm::qwen2_5) x = as_leaf(x);
   if (rows.order != ir::no_id) x = in_order(x, rows.order);
   if (run.positions > 0) {
     const V words = out({rows.rows, 4, run.hidden}, dtype_, grad(t.positions));

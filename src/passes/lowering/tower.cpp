@@ -24,8 +24,8 @@ void Lowering::declare_tower() {
   const std::int64_t h = run.hidden, rows = run.patches() + 1;
   bool trained = !config_.run.frozen.tower;
   const auto tensor = [&](const Shape& size) { return tower_tensor(size, trained); };
-  const auto linear = [&](std::int64_t in, std::int64_t out) {
-    return tower_linear(in, out, trained);
+  const auto linear = [&](const char* name, std::int64_t in, std::int64_t out) {
+    return tower_linear(name, in, out, trained);
   };
   t.class_token = tensor({h});
   t.patch = tensor({h, run.channels, run.patch, run.patch});
@@ -36,14 +36,14 @@ void Lowering::declare_tower() {
   for (std::int64_t i = 0; i < run.layers; ++i) {
     trained = i < run.layers_read && !config_.run.frozen.tower;
     TowerLayerValues l;
-    l.k = linear(h, h);
-    l.v = linear(h, h);
-    l.q = linear(h, h);
-    l.o = linear(h, h);
+    l.k = linear("self_attn.k_proj", h, h);
+    l.v = linear("self_attn.v_proj", h, h);
+    l.q = linear("self_attn.q_proj", h, h);
+    l.o = linear("self_attn.out_proj", h, h);
     l.norm1 = tensor({h});
     l.norm1_bias = tensor({h});
-    l.up = linear(h, run.intermediate);
-    l.down = linear(run.intermediate, h);
+    l.up = linear("mlp.fc1", h, run.intermediate);
+    l.down = linear("mlp.fc2", run.intermediate, h);
     l.norm2 = tensor({h});
     l.norm2_bias = tensor({h});
     t.layers.push_back(l);
@@ -52,8 +52,8 @@ void Lowering::declare_tower() {
   t.last_norm = tensor({h});
   t.last_norm_bias = tensor({h});
   trained = !config_.run.frozen.projector;
-  t.first = linear(h, spec_.hidden);
-  t.second = linear(spec_.hidden, spec_.hidden);
+  t.first = linear("multi_modal_projector.linear_1", h, spec_.hidden);
+  t.second = linear("multi_modal_projector.linear_2", spec_.hidden, spec_.hidden);
   t.places = p_.make({1, rows}, DType::i64, Role::buffer, at(Module::vision_tower));
   s_.buffers.push_back(t.places);
   // As a processor makes them.
@@ -89,11 +89,11 @@ ir::ValueId Lowering::tower_embeddings() {
 ir::ValueId Lowering::tower_attention(const TowerLayerValues& l, V x) {
   const model::TowerRun& run = *spec_.tower->run;
   const std::int64_t width = run.hidden / run.heads;
-  const V q_flat = base_linear(x, l.q), k_flat = base_linear(x, l.k), v_flat = base_linear(x, l.v);
+  const V q_flat = linear(x, l.q), k_flat = linear(x, l.k), v_flat = linear(x, l.v);
   const V q = by_head(q_flat, run.heads, width), k = by_head(k_flat, run.heads, width),
           v = by_head(v_flat, run.heads, width);
   const V y = attended(q, k, v, ir::no_id, {.scale = 1.0, .causal = false});
-  const V projected = base_linear(p_.reshape(y, shape(x)), l.o);
+  const V projected = linear(p_.reshape(y, shape(x)), l.o);
   hold({x, q, k, v, y});
   return projected;
 }
@@ -112,7 +112,7 @@ ir::ValueId Lowering::tower_layer(const TowerLayerValues& l, V x) {
       binary(OpKind::add, x,
              tower_attention(l, native_layer_norm(x, l.norm1, l.norm1_bias, norm_epsilon)));
   const V normed = native_layer_norm(middle, l.norm2, l.norm2_bias, norm_epsilon);
-  const V fed = base_linear(tower_activation(base_linear(normed, l.up)), l.down);
+  const V fed = linear(tower_activation(linear(normed, l.up)), l.down);
   hold({normed});
   const V y = binary(OpKind::add, middle, fed);
   tower_region(first);
@@ -132,7 +132,7 @@ ir::ValueId Lowering::tower_projection(V features) {
     emit(OpKind::slice, {features}, {x});
   }
   if (run.class_token || n == 1) {
-    wide = base_linear(x, t.first);
+    wide = linear(x, t.first);
   } else {
     Linear product = t.first;
     product.bias = ir::no_id;
@@ -141,7 +141,7 @@ ir::ValueId Lowering::tower_projection(V features) {
     p_.value(wide).requires_grad = grad(plain) || grad(t.first.bias);
     emit(OpKind::add, {plain, t.first.bias}, {wide});
   }
-  return base_linear(unary(OpKind::gelu, wide), t.second);
+  return linear(unary(OpKind::gelu, wide), t.second);
 }
 
 /// LlavaModel.get_placeholder_mask, which counts the tokens that images take: (batch, tokens, 1).
@@ -172,16 +172,21 @@ ir::ValueId Lowering::with_images(V text) {
   V x = tower_embeddings(), features = x;
   beside_decoder_.clear();
   ir::OpId unread = ir::no_id;
+  std::vector<V> given;  // to layers whose output is not read, by checkpoints
   for (std::int64_t i = 0; i < run.layers; ++i) {
     if (i == run.layers_read) unread = last_op() + 1;
+    if (unread != ir::no_id && config_.memory.tower_ac) given.push_back(x);
     x = tower_layer(m_.tower.layers[static_cast<std::size_t>(i)], x);
     if (i + 1 == run.layers_read) features = x;
   }
   // `last_hidden_state` lives with the output of the encoder, and all that its graph has saved
   // with it.
   beside_decoder_ = {x, features};
-  for (ir::OpId op = unread; unread != ir::no_id && op <= last_op(); ++op)
-    keep_saved(op, beside_decoder_);
+  if (config_.memory.tower_ac)
+    beside_decoder_.insert(beside_decoder_.end(), given.begin(), given.end());
+  else
+    for (ir::OpId op = unread; unread != ir::no_id && op <= last_op(); ++op)
+      keep_saved(op, beside_decoder_);
   const std::int64_t n = shape(x)[0];
   const V first = out({n, run.hidden}, dtype(x), false);  // pooled: a copy of one token
   emit(OpKind::clone, {p_.narrow(x, 1, 0, 1)}, {first});

@@ -2,6 +2,8 @@
 // `model.parameters()` (models/qwen2_5_vl/, models/qwen3_vl/).
 #include "ac_advisor/model/image_size.hpp"
 #include "lowering.hpp"
+#include "passes/adapters/quantized_weight.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 
@@ -15,12 +17,24 @@ ir::ValueId Lowering::tower_tensor(const Shape& size, bool trained) {
                  : frozen(size, dtype_, Module::vision_tower);
 }
 
-Lowering::Linear Lowering::tower_linear(std::int64_t in, std::int64_t out, bool trained) {
+/// As linear_parameters, of a layer whose path ends in `name`.
+Lowering::Linear Lowering::tower_linear(const char* name, std::int64_t in, std::int64_t out,
+                                        bool trained) {
+  constexpr Module leaf = Module::vision_tower;
   Linear l;
   l.in = in;
   l.out = out;
-  l.weight = tower_tensor({out, in}, trained);
-  l.bias = tower_tensor({out}, trained);
+  if (config_.adapters.quantize != Quantization::none)
+    quantized(l, leaf);
+  else
+    l.weight = tower_tensor({out, in}, trained);
+  l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
+                                       : tower_tensor({out}, trained);
+  if (!config_.adapters.used() || !adapts(spec_, config_, {name, in, out, true})) return l;
+  const DType type = lora_dtype(config_);
+  l.lora_a = this->trained({config_.adapters.rank, in}, type, leaf);
+  l.lora_b = this->trained({out, config_.adapters.rank}, type, leaf);
+  if (config_.adapters.dora) l.magnitude = this->trained({out}, type, leaf);
   return l;
 }
 
@@ -32,8 +46,9 @@ MergerValues Lowering::declare_merger(std::int64_t normed) {
   MergerValues merger;
   merger.norm = tower_tensor({normed}, trained);
   if (run.form == model::TowerForm::qwen3) merger.norm_bias = tower_tensor({normed}, trained);
-  merger.first = tower_linear(wide, wide, trained);
-  merger.second = tower_linear(wide, run.out, trained);
+  const bool third = run.form == model::TowerForm::qwen3;
+  merger.first = tower_linear(third ? "linear_fc1" : "merger.mlp.0", wide, wide, trained);
+  merger.second = tower_linear(third ? "linear_fc2" : "merger.mlp.2", wide, run.out, trained);
   return merger;
 }
 
@@ -42,7 +57,7 @@ void Lowering::declare_patches() {
   TowerValues& t = m_.tower;
   const std::int64_t h = run.hidden, inner = run.channels * run.frames * run.patch * run.patch;
   const bool third = run.form == model::TowerForm::qwen3, trained = !config_.run.frozen.tower;
-  t.patch = tower_tensor({h, inner}, trained);
+  t.patch = tower_tensor({h, run.channels, run.frames, run.patch, run.patch}, trained);
   if (third) {
     t.patch_bias = tower_tensor({h}, trained);
     t.positions = tower_tensor({run.positions, h}, trained);
@@ -56,11 +71,12 @@ void Lowering::declare_patches() {
     };
     norm(l.norm1, l.norm1_bias);
     norm(l.norm2, l.norm2_bias);
-    l.qkv = tower_linear(h, 3 * h, trained);
-    l.o = tower_linear(h, h, trained);
-    if (!third) l.gate = tower_linear(h, run.intermediate, trained);
-    l.up = tower_linear(h, run.intermediate, trained);
-    l.down = tower_linear(run.intermediate, h, trained);
+    const std::int64_t wide = run.intermediate;
+    l.qkv = tower_linear("attn.qkv", h, 3 * h, trained);
+    l.o = tower_linear("attn.proj", h, h, trained);
+    if (!third) l.gate = tower_linear("mlp.gate_proj", h, wide, trained);
+    l.up = tower_linear(third ? "mlp.linear_fc1" : "mlp.up_proj", h, wide, trained);
+    l.down = tower_linear(third ? "mlp.linear_fc2" : "mlp.down_proj", wide, h, trained);
     t.layers.push_back(l);
   }
   t.merger = declare_merger(h);

@@ -147,13 +147,30 @@ const Case cases[] = {
        sharded(c, Sharding::fsdp2);
      },
      "--images 1 --shard fsdp2"},
-    {"--images N --lora or --quantize",
+    {"--images N --lora or --quantize, CLIP (llava)",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        m.family = "llama";
        c.adapters.rank = 8;
      },
-     "beside a frozen decoder"},
+     "of encoders of images of any size"},
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than ce",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       m.family = "llama";
+       c.adapters.rank = 8;
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 64;
+     },
+     "LoRA is planned beside"},
+    {"--freeze PARTS --lora or --quantize",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       m.family = "llama";
+       c.adapters.rank = 8;
+       c.run.frozen.tower = true;
+     },
+     "--freeze tower: PEFT freezes"},
     {"--images N --autocast",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
