@@ -6,7 +6,7 @@ import random
 from emulated_cases import EXPANDABLE, VALUES, case, config_of, label
 from image_sizes import grid_of
 
-SEED, DRAWS, ADAPTER_DRAWS = 20261128, 64, 30
+SEED, DRAWS, ADAPTER_DRAWS, DDP_DRAWS = 20261128, 64, 30, 22
 TINY_TOKENS = {"image_token_id": 7, "video_token_id": 8, "vision_start_token_id": 9, "vision_end_token_id": 10}
 QWEN_TEXT = {"max_position_embeddings": 32768}
 VALUES |= {
@@ -96,6 +96,27 @@ def drawn_adapters():
         entry = case(model, batch, seq, draw.choice(("none", "full", "full", "every:2")), lora=draw.choice((8, 16)),
                      lora_targets=draw.choice(TARGETS), lora_dtype=draw.choice(("fp32", "bf16")),
                      **BASES[n % len(BASES)], **more)
+        if label(entry) not in have:
+            have.add(label(entry))
+            yield entry
+
+
+def drawn_ddp():
+    """As both, of eight ranks that have the model whole."""
+    draw, have = random.Random(SEED + 2), set()
+    for n in range(DDP_DRAWS):
+        model = ADAPTED[n % len(ADAPTED)]
+        batch, seq, more = sizes(draw, model)
+        if draw.random() < 0.4:
+            more["tower_ac"] = True
+        if draw.random() < 0.2:
+            more["grad_accum"] = 2
+        if n % 2:
+            more |= {"lora": draw.choice((8, 16)), "lora_targets": draw.choice(TARGETS),
+                     "lora_dtype": draw.choice(("fp32", "bf16"))}
+        elif frozen := draw.choice(FROZEN):
+            more["freeze"] = frozen
+        entry = case(model, batch, seq, draw.choice(("none", "full", "full", "every:2")), shard="ddp", world=8, **more)
         if label(entry) not in have:
             have.add(label(entry))
             yield entry

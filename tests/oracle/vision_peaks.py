@@ -2,8 +2,10 @@
 
     ac-advisor dryrun --output /dev/null -- python vision_peaks.py vision_peaks.json
     ac-advisor dryrun --output /dev/null -- python vision_peaks.py vision_adapter_peaks.json    # peft, bitsandbytes
+    ac-advisor dryrun --world 8 --output /dev/null -- python vision_peaks.py vision_ddp_peaks.json
 """
 
+import os
 import sys
 
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -11,7 +13,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 import adapter_step
 import emulated_peaks
 import training_step
-from vision_cases import drawn, drawn_adapters
+from vision_cases import drawn, drawn_adapters, drawn_ddp
 
 
 def encoder_of(model):
@@ -57,7 +59,9 @@ def build(entry, on_loss):
     step = training_step.Step(called, entry["loss"].replace("chunked:", "chunk").replace("ce", "hf"), on_loss)
     if step.chunked:
         training_step.CHUNK_TOKENS = int(entry["loss"].removeprefix("chunked:"))
-    return step, step if entry.get("lora") else emulated_peaks.parallel(step, blocks, entry)
+    if entry.get("lora"):  # it is on the device
+        return step, emulated_peaks.data_parallel(step, entry) if entry["shard"] == "ddp" else step
+    return step, emulated_peaks.parallel(step, blocks, entry)
 
 
 def measure(entry):
@@ -70,5 +74,6 @@ def measure(entry):
 
 
 if __name__ == "__main__":
-    adapters = "vision_adapter" in sys.argv[1]
-    sys.exit(emulated_peaks.main(list(drawn_adapters() if adapters else drawn()), measure, __doc__))
+    cases = {"vision_adapter_peaks": drawn_adapters, "vision_ddp_peaks": drawn_ddp}
+    draw = cases.get(os.path.basename(sys.argv[1]).removesuffix(".json"), drawn)
+    sys.exit(emulated_peaks.main(list(draw()), measure, __doc__))
