@@ -176,7 +176,7 @@ constexpr Exclusion exclusions_of_tower[] = {
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
     {"--images N, more than 4096 of a micro-batch, or 16 Mi patches",
-     "each is an attention of its own in each layer", "use a smaller --batch, or fewer images",
+     "each is an attention of its own in each layer; so many are not planned", "use a smaller --batch, or fewer images",
      [](const ModelSpec& m, const StepConfig& c) {
        constexpr std::int64_t most_attentions = 4096, most_patches = 1 << 24;
        const std::int64_t count = ir::checked_mul(c.run.images, c.run.batch);
@@ -194,7 +194,7 @@ constexpr Exclusion exclusions_of_tower[] = {
               c.run.frozen.decoder;
      }},
     {"--freeze decoder --loss other than ce",
-     "what other losses make of a frozen head was not compared yet", "use --loss ce",
+     "what other losses make of a frozen head is not planned yet", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return with_images(c) && c.run.frozen.decoder && c.memory.loss != LossKind::ce;
      },
@@ -206,16 +206,23 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_images(c) && c.memory.tower_ac && c.memory.reentrant;
      }},
-    {"--images N --shard other than none",
-     "units of the encoder are not planned yet, and DistributedDataParallel refuses its parameters "
-     "without gradients",
-     "use --shard none, or --images 0",
+    {"--images N --shard other than none and ddp", "units of the encoder are not planned yet",
+     "use --shard none or ddp, or --images 0",
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && c.layout.shard != Sharding::none;
+       return with_images(c) && c.layout.shard != Sharding::none &&
+              c.layout.shard != Sharding::ddp;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --shard " + shard_option(c);
      }},
+    {"--images N --shard ddp, CLIP (llava)",
+     "DistributedDataParallel refuses its parameters without gradients",
+     "use --shard none, or --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !takes_any_size(m, c) &&
+              c.layout.shard == Sharding::ddp;
+     },
+     images_of_model},
     {"--images N --lora or --quantize, CLIP (llava)",
      "adapters and quantized layers are planned of encoders of images of any size", "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {

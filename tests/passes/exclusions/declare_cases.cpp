@@ -141,12 +141,18 @@ const Case cases[] = {
        c.memory.tower_ac = c.memory.reentrant = true;
      },
      "reentrant checkpoints of an encoder"},
-    {"--images N --shard other than none",
+    {"--images N --shard other than none and ddp",
      [](model::ModelSpec& m, StepConfig& c) {
-       with_image(m, c);
+       with_image_of_any_size(m, c);
        sharded(c, Sharding::fsdp2);
      },
      "--images 1 --shard fsdp2"},
+    {"--images N --shard ddp, CLIP (llava)",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       sharded(c, Sharding::ddp);
+     },
+     "without gradients"},
     {"--images N --lora or --quantize, CLIP (llava)",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
