@@ -115,9 +115,10 @@ void check_all(const Setting& s) {
              "it checkpoints the encoder's layers and the decoder's blocks together; use --ac full "
              "--tower-ac, or neither");
   if (s.c.run.frozen.any())
-    s.refuse("--freeze " + freeze_text(s.c),
-             "no argument of its Trainer freezes parts of a model; train all of it, or freeze it in "
-             "the script");
+    s.refuse(
+        "--freeze " + freeze_text(s.c),
+        "no argument of its Trainer freezes parts of a model; train all of it, or freeze it in "
+        "the script");
   const bool half = s.c.precision.compute_dtype == DType::f16;
   if (half && s.target.name != hf.name && s.target.name != megatron.name)
     s.refuse("--compute-dtype fp16",

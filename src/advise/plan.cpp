@@ -326,9 +326,9 @@ std::string note_of_images(const model::ModelSpec& m, const StepConfig& c) {
       "tokens; their pixels are held in fp32",
       c.run.images, grid.rows * run.patch, grid.columns * run.patch, grid.patches(),
       model::image_tokens(run, c.run), model::image_tokens_of_sequence(run, c.run), c.run.seq);
-  note += fmt::format("; the encoder is {}{}", m.tower->encoder,
-                      c.run.frozen.any() ? ", frozen: " + freeze_text(c)
-                                         : ", trained with its projector");
+  note += fmt::format(
+      "; the encoder is {}{}", m.tower->encoder,
+      c.run.frozen.any() ? ", frozen: " + freeze_text(c) : ", trained with its projector");
   if (!run.any_size() && !c.run.frozen.tower)
     note += ", but for the layers whose output is not read";
   note += c.memory.tower_ac

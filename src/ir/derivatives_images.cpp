@@ -12,8 +12,8 @@ void convolution(Derivation& d) {
   const auto patches = static_cast<std::int32_t>(d.shape(g).numel() / d.shape(w)[0]);
   const Product product{patches, Form::tn};
   if (d.inputs() == 2)
-    return d.give(1, d.emit(OpKind::convolution_backward, {dense, x}, d.shape(w), d.dtype(w),
-                            product));
+    return d.give(
+        1, d.emit(OpKind::convolution_backward, {dense, x}, d.shape(w), d.dtype(w), product));
   const ValueId dw = d.make_like(w), db = d.make_like(d.in(2));
   d.emit_raw(OpKind::convolution_backward, {dense, x}, {dw, db}, product);
   d.give(1, dw);

@@ -785,8 +785,7 @@ constexpr OptionRow table[] = {
                  "what is not trained, with commas between: tower (the encoder of images), "
                  "projector (or merger, aligner), decoder (nothing)",
                  model},
-                {},
-                "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),
+                {}, "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),
             has_images),
     needing(newer(flag<&S::memory, &MemoryTechniques::tower_ac>(
                 {"--tower-ac", "tower_ac", "",

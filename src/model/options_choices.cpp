@@ -487,8 +487,7 @@ std::string image_pixels_text(const StepConfig& config) {
 std::string freeze_text(const StepConfig& config) {
   std::string text;
   for (const options::FrozenPart& part : options::frozen_parts)
-    if (config.run.frozen.*part.member)
-      text += (text.empty() ? "" : ",") + std::string(part.word);
+    if (config.run.frozen.*part.member) text += (text.empty() ? "" : ",") + std::string(part.word);
   return text;
 }
 

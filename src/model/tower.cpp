@@ -382,8 +382,7 @@ std::optional<TowerRun> read_patch_run(const Sizes& s, const Fields& vision) {
       vision.maybe_text("hidden_act").value_or(third ? "gelu_pytorch_tanh" : "silu") ==
           (third ? "gelu_pytorch_tanh" : "silu") &&
       std::is_sorted(run.taps.begin(), run.taps.end()) &&
-      std::all_of(run.taps.begin(), run.taps.end(), is_layer) &&
-      s.hidden / s.heads % 4 == 0 &&
+      std::all_of(run.taps.begin(), run.taps.end(), is_layer) && s.hidden / s.heads % 4 == 0 &&
       (third || run.window / s.merge / s.patch >= 1);
   return planned ? std::optional(run) : std::nullopt;
 }

@@ -164,19 +164,20 @@ constexpr Exclusion exclusions_of_tower[] = {
        return "--image-pixels " + image_pixels_text(c);
      }},
     {"--images N, more tokens than --seq",
-     "the tokens of a sequence's images are among its own, for qwen2_5_vl and qwen3_vl each between "
+     "the tokens of a sequence's images are among its own, for qwen2_5_vl and qwen3_vl each "
+     "between "
      "two of text",
      "give a larger --seq, fewer images or smaller ones",
      [](const ModelSpec& m, const StepConfig& c) {
-       return has_size(m, c) &&
-              model::image_tokens_of_sequence(*m.tower->run, c.run) > c.run.seq;
+       return has_size(m, c) && model::image_tokens_of_sequence(*m.tower->run, c.run) > c.run.seq;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return images(c) + " of " + std::to_string(model::image_tokens(*m.tower->run, c.run)) +
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
     {"--images N, more than 4096 of a micro-batch, or 16 Mi patches",
-     "each is an attention of its own in each layer; so many are not planned", "use a smaller --batch, or fewer images",
+     "each is an attention of its own in each layer; so many are not planned",
+     "use a smaller --batch, or fewer images",
      [](const ModelSpec& m, const StepConfig& c) {
        constexpr std::int64_t most_attentions = 4096, most_patches = 1 << 24;
        const std::int64_t count = ir::checked_mul(c.run.images, c.run.batch);
@@ -209,8 +210,7 @@ constexpr Exclusion exclusions_of_tower[] = {
     {"--images N --shard other than none and ddp", "units of the encoder are not planned yet",
      "use --shard none or ddp, or --images 0",
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::ddp;
+       return with_images(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --shard " + shard_option(c);
@@ -219,17 +219,18 @@ constexpr Exclusion exclusions_of_tower[] = {
      "DistributedDataParallel refuses its parameters without gradients",
      "use --shard none, or --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && m.tower && !takes_any_size(m, c) &&
-              c.layout.shard == Sharding::ddp;
+       return with_images(c) && m.tower && !takes_any_size(m, c) && c.layout.shard == Sharding::ddp;
      },
      images_of_model},
     {"--images N --lora or --quantize, CLIP (llava)",
-     "adapters and quantized layers are planned of encoders of images of any size", "use --images 0",
+     "adapters and quantized layers are planned of encoders of images of any size",
+     "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
        return adapted(c) && m.tower && !takes_any_size(m, c);
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c); }},
-    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than ce",
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than "
+     "ce",
      "LoRA is planned beside an encoder that runs, over a base in bf16, nf4 or nf4-double",
      "use --lora RANK without them, or --images 0",
      [](const ModelSpec&, const StepConfig& c) {

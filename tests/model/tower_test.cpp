@@ -91,8 +91,8 @@ TEST_CASE("llava: how its encoder runs with images, where that is planned") {
   const auto run = parse(llava()).tower->run;
   REQUIRE(run);
   CHECK(model::image_tokens(*run, {}) == 576);  // (336 / 14)^2, without the class token
-  CHECK(run->layers_read == 23);  // vision_feature_layer -2
-  CHECK(run->sigmoid_gelu);       // quick_gelu
+  CHECK(run->layers_read == 23);                // vision_feature_layer -2
+  CHECK(run->sigmoid_gelu);                     // quick_gelu
   auto config = llava();
   config["vision_feature_layer"] = -1;
   config["vision_feature_select_strategy"] = "full";

@@ -71,8 +71,9 @@ TEST_CASE("with images the encoder is trained, but for the layers whose output n
   const profile::Profile p = advise::plan(m, c);
   bool told = false;
   for (const std::string& note : p.assumptions)
-    told = told || note.find("1 images per sequence, each of 8 x 8 pixels, 4 patches and 4 tokens, "
-                             "take 4 of its") != std::string::npos;
+    told = told || note.find(
+                       "1 images per sequence, each of 8 x 8 pixels, 4 patches and 4 tokens, "
+                       "take 4 of its") != std::string::npos;
   CHECK(told);
 }
 
@@ -122,8 +123,8 @@ StepConfig two_images() {
 
 std::int64_t attentions(const passes::StepProgram& step, ir::Phase phase) {
   return std::count_if(step.program.ops.begin(), step.program.ops.end(), [&](const ir::Op& op) {
-    return op.kind == (phase == ir::Phase::backward ? ir::OpKind::sdpa_backward
-                                                    : ir::OpKind::sdpa) &&
+    return op.kind ==
+               (phase == ir::Phase::backward ? ir::OpKind::sdpa_backward : ir::OpKind::sdpa) &&
            op.phase == phase && op.module.leaf == ir::Module::vision_tower;
   });
 }
@@ -151,7 +152,8 @@ TEST_CASE("a frozen encoder has no backward, a checkpointed one runs again") {
   const passes::StepProgram step = passes::build_step(m, c);
   CHECK(attentions(step, ir::Phase::backward) == 0);
   CHECK(attentions(step, ir::Phase::recompute) == 0);
-  // The merger and DeepStack's are trained: two products with biases and a norm, each of 128 columns.
+  // The merger and DeepStack's are trained: two products with biases and a norm, each of 128
+  // columns.
   const std::int64_t wide = 4 * 32, merger = wide * wide + wide + wide * m.hidden + m.hidden;
   std::int64_t trained = 0;
   for (const passes::Parameter& p : step.parameters)

@@ -50,8 +50,7 @@ ir::ValueId Lowering::grid_positions() {
     p_.emit(OpKind::cat, phase_, at(leaf_), parts, std::vector<V>{joined});
     emit(OpKind::copy, {all, joined}, {p_.on_storage_of(all, {3, b, s}, DType::i64, true)});
     const V last = numbers(OpKind::amax, {}, {joined});
-    ends.push_back(
-        numbers(OpKind::add_scalar, {}, {numbers(OpKind::add_scalar, {}, {last})}));
+    ends.push_back(numbers(OpKind::add_scalar, {}, {numbers(OpKind::add_scalar, {}, {last})}));
     hold_all(parts);
     hold({joined, position});
   }

@@ -222,7 +222,7 @@ class Lowering : private Emission {
     std::vector<V> locals;                      ///< of the encoder's forward
     V positions{};                              ///< (patches, 2)
     V image_ends = ir::no_id, window_ends = ir::no_id;
-    V order = ir::no_id;  ///< of merged patches, window by window
+    V order = ir::no_id;                      ///< of merged patches, window by window
     V taps = ir::no_id, weights = ir::no_id;  ///< places in the learned table, and their weights
     Rotary rotary;
   };

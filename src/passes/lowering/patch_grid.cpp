@@ -110,8 +110,7 @@ void Lowering::interpolation(PatchRows& rows) {
   const V in_column = of_patch(OpKind::clone, {within});
   const V in_row = of_patch(OpKind::clone, {of_patch(OpKind::floor_divide, {within})});
   const V column_of = of_patch(OpKind::mul, {of_patch(OpKind::floor_divide, {within}), blocks});
-  const V row_of =
-      of_patch(OpKind::mul, {within, of_patch(OpKind::mul_scalar, {blocks})});
+  const V row_of = of_patch(OpKind::mul, {within, of_patch(OpKind::mul_scalar, {blocks})});
   const V row = of_patch(OpKind::add, {of_patch(OpKind::mul_scalar, {row_of}), in_row});
   const V column = of_patch(OpKind::add, {of_patch(OpKind::mul_scalar, {column_of}), in_column});
   const auto [row_taps, row_weights] = axis_taps(row, heights);

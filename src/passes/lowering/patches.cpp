@@ -115,8 +115,7 @@ ir::ValueId Lowering::patch_mlp(const TowerLayerValues& l, V x) {
 ir::ValueId Lowering::patch_layer(const TowerLayerValues& l, V x, const PatchRows& rows,
                                   bool windowed) {
   const ir::OpId first = last_op() + 1;
-  const V attended =
-      patch_attention(l, patch_norm(x, l.norm1, l.norm1_bias), rows, windowed);
+  const V attended = patch_attention(l, patch_norm(x, l.norm1, l.norm1_bias), rows, windowed);
   const V middle = binary(OpKind::add, x, attended);
   const V fed = patch_mlp(l, patch_norm(middle, l.norm2, l.norm2_bias));
   const V y = binary(OpKind::add, middle, fed);

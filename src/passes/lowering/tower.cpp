@@ -151,7 +151,8 @@ ir::ValueId Lowering::image_mask(V features) {
   const bool videos = spec_.tower->run->any_size();
   const V of_videos = videos ? make_int(OpKind::compare, tokens, DType::u8, {m_.ids}) : ir::no_id;
   const auto counted = [&](V of) {
-    return make_int(OpKind::sum, {}, DType::i64, {make_int(OpKind::cast, tokens, DType::i64, {of})});
+    return make_int(OpKind::sum, {}, DType::i64,
+                    {make_int(OpKind::cast, tokens, DType::i64, {of})});
   };
   const V count = counted(mask);
   const V elements =

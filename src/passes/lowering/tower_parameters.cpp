@@ -84,8 +84,7 @@ void Lowering::declare_patches() {
   for (std::size_t tap = 0; tap < run.taps.size(); ++tap)
     t.taps.push_back(declare_merger(h * run.merge * run.merge));
   for (int copy = 0; copy < 2; ++copy) {  // inv_freq, original_inv_freq
-    t.inv_freq =
-        p_.make({h / run.heads / 4}, DType::f32, Role::buffer, at(Module::vision_tower));
+    t.inv_freq = p_.make({h / run.heads / 4}, DType::f32, Role::buffer, at(Module::vision_tower));
     s_.buffers.push_back(t.inv_freq);
   }
   // As a processor makes them.

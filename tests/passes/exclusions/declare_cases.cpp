@@ -160,7 +160,8 @@ const Case cases[] = {
        c.adapters.rank = 8;
      },
      "of encoders of images of any size"},
-    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than ce",
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than "
+     "ce",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image_of_any_size(m, c);
        m.family = "llama";
