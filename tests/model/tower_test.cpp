@@ -121,7 +121,7 @@ TEST_CASE("qwen2_5_vl and qwen3_vl: an image has as many tokens as its sides hav
   const auto run_of = [](const char* type) {
     return *parse({{"model_type", type},
                    {"text_config", {{"vocab_size", 32000}}},
-                   {"vision_config", {{"hidden_size", 64}, {"num_heads", 4}, {"depth", 9}}}})
+                   {"vision_config", {{"hidden_size", 64}, {"num_heads", 4}, {"depth", 27}}}})
                 .tower->run;
   };
   const auto tokens = [](const model::TowerRun& run, std::int64_t height, std::int64_t width) {
