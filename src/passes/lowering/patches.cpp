@@ -26,7 +26,6 @@ ir::ValueId Lowering::embedded_patches(PatchRows& rows) {
     emit(OpKind::convolution, {pixels, t.patch, t.patch_bias}, {y}, product);
   else
     emit(OpKind::convolution, {pixels, t.patch}, {y}, product);
-  hold({pixels});  // `pixel_values`
   rows.locals.push_back(pixels);
   return y;
 }
