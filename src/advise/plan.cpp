@@ -326,16 +326,18 @@ std::string note_of_images(const model::ModelSpec& m, const StepConfig& c) {
       "tokens; their pixels are held in fp32",
       c.run.images, grid.rows * run.patch, grid.columns * run.patch, grid.patches(),
       model::image_tokens(run, c.run), model::image_tokens_of_sequence(run, c.run), c.run.seq);
-  note += fmt::format(
-      "; the encoder is {}{}", m.tower->encoder,
-      c.run.frozen.any() ? ", frozen: " + freeze_text(c) : ", trained with its projector");
+  const std::string trained = c.adapters.used()    ? ", frozen but for its adapters"
+                              : c.run.frozen.any() ? ", frozen: " + freeze_text(c)
+                                                   : ", trained with its projector";
+  note += fmt::format("; the encoder is {}{}", m.tower->encoder, trained);
   if (!run.any_size() && !c.run.frozen.tower)
     note += ", but for the layers whose output is not read";
   note += c.memory.tower_ac
               ? "; its layers are checkpointed"
               : "; --ac is of the decoder's blocks alone (transformers' own switch takes the "
                 "encoder's, too: --tower-ac)";
-  return note + "; the scratch of the convolution of patches is not planned";
+  return note + (run.any_size() ? "; parts that cuDNN sums in the patches' gradient are not planned"
+                                : "; the scratch of the convolution of patches is not planned");
 }
 
 void explain_assumptions(profile::Profile& result, bool detail) {

@@ -323,9 +323,11 @@ bool pads_mask(const Program& p, const Op& op) {
          p.value(p.input(op, operands)).shape.back() % alignment != 0;
 }
 
-/// Where flash attention is asked for by name: each part's output and sums are scratch.
+/// Where flash attention is asked for by name: each part's output and sums are scratch. Counted of
+/// encoders' attention, which has neither a mask nor dropout.
 bool splits_keys(const Program& p, const Op& op) {
-  return attributes<Sdpa>(op).kernel == SdpaKernel::flash && flash_forward_workspace(p, op, {}) > 0;
+  const Sdpa& sdpa = attributes<Sdpa>(op);
+  return sdpa.kernel == SdpaKernel::flash && !sdpa.causal && flash_forward_workspace(p, op, {}) > 0;
 }
 
 /// Of the gradient and of the output, where flash attention is asked for by name.
