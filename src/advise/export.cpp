@@ -110,9 +110,15 @@ void check_all(const Setting& s) {
   if (s.c.run.images > 0 && s.target.name != hf.name)
     s.refuse("--images " + std::to_string(s.c.run.images),
              "what it trains of an encoder is not known here; export to hf");
-  if (s.c.run.images > 0 && s.c.memory.ac != AcMode::none)
-    s.refuse(s.ac() + " with --images",
-             "it checkpoints the encoder's layers, too, which is not planned; use --ac none");
+  if (s.c.run.images > 0 && (s.c.memory.ac == AcMode::full) != s.c.memory.tower_ac)
+    s.refuse(s.ac() + (s.c.memory.tower_ac ? " --tower-ac" : " --no-tower-ac"),
+             "it checkpoints the encoder's layers and the decoder's blocks together; use --ac full "
+             "--tower-ac, or neither");
+  if (s.c.run.frozen.any())
+    s.refuse(
+        "--freeze " + freeze_text(s.c),
+        "no argument of its Trainer freezes parts of a model; train all of it, or freeze it in "
+        "the script");
   const bool half = s.c.precision.compute_dtype == DType::f16;
   if (half && s.target.name != hf.name && s.target.name != megatron.name)
     s.refuse("--compute-dtype fp16",

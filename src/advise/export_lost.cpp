@@ -16,6 +16,9 @@ namespace {
 /// Said of every target (export.cpp: refused, or in a note), or no part of what is trained.
 constexpr std::string_view elsewhere[] = {"packing",
                                           "images",
+                                          "image_pixels",
+                                          "freeze",
+                                          "tower_ac",
                                           "grad_compression",
                                           "position_ids",
                                           "ema",

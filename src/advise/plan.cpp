@@ -9,7 +9,9 @@
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/work.hpp"
+#include "ac_advisor/model/image_size.hpp"
 #include "ac_advisor/model/layers.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
@@ -340,6 +342,29 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
   }
 }
 
+/// How large images are and what of them is trained.
+std::string note_of_images(const model::ModelSpec& m, const StepConfig& c) {
+  const model::TowerRun& run = *m.tower->run;
+  const model::ImageGrid grid = model::image_grid(run, c.run);
+  std::string note = fmt::format(
+      "{} images per sequence, each of {} x {} pixels, {} patches and {} tokens, take {} of its {} "
+      "tokens; their pixels are held in fp32",
+      c.run.images, grid.rows * run.patch, grid.columns * run.patch, grid.patches(),
+      model::image_tokens(run, c.run), model::image_tokens_of_sequence(run, c.run), c.run.seq);
+  const std::string trained = c.adapters.used()    ? ", frozen but for its adapters"
+                              : c.run.frozen.any() ? ", frozen: " + freeze_text(c)
+                                                   : ", trained with its projector";
+  note += fmt::format("; the encoder is {}{}", m.tower->encoder, trained);
+  if (!run.any_size() && !c.run.frozen.tower)
+    note += ", but for the layers whose output is not read";
+  note += c.memory.tower_ac
+              ? "; its layers are checkpointed"
+              : "; --ac is of the decoder's blocks alone (transformers' own switch takes the "
+                "encoder's, too: --tower-ac)";
+  return note + (run.any_size() ? "; parts that cuDNN sums in the patches' gradient are not planned"
+                                : "; the scratch of the convolution of patches is not planned");
+}
+
 void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
@@ -370,15 +395,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "which attention depends) of {1}; --gpu {2}@NAME takes another's",
         c.device.gpu, rates, c.device.gpu.substr(0, c.device.gpu.find('@'))));
   if (result.model.tower && c.run.images > 0)
-    notes.push_back(fmt::format(
-        "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "
-        "encoder "
-        "({}) and its projector are trained, but for the layers whose output is not read; --ac is "
-        "of the decoder's blocks alone (transformers' own switch takes the encoder's, too); the "
-        "scratch of cuDNN's convolution of patches is not "
-        "planned",
-        c.run.images, c.run.images * result.model.tower->run->tokens(), c.run.seq,
-        result.model.tower->encoder));
+    notes.push_back(note_of_images(result.model, c));
   else if (result.model.tower)
     notes.push_back(fmt::format(
         "of {:.3f} B parameters {:.3f} M are the vision tower's ({}, projector included): they are "

@@ -319,8 +319,14 @@ void index(Derivation& d) {
 }
 
 void index_put(Derivation& d) {
-  // inputs: what is written over, which needs no gradient, places, rows; rows twice: index_copy,
-  // whose gradient is expanded as they are, which saves them
+  // inputs: what is written over, places, rows; rows twice: index_copy, whose gradient is expanded
+  // as they are, which saves them
+  if (d.needs(0)) {
+    const ValueId copy = d.emit(OpKind::clone, {d.grad()}, d.shape(d.in(0)), d.dtype(d.in(0)));
+    const ValueId cleared = d.overwrite(copy);
+    d.emit_raw(OpKind::index_fill, {copy, d.in(1)}, {cleared});
+    d.give(0, cleared);
+  }
   if (!d.needs(2)) return;
   if (d.inputs() > 3) d.emit_raw(OpKind::hold, {d.in(3)}, {});
   d.give(2, d.emit(OpKind::index, {d.grad(), d.in(1)}, d.shape(d.in(2)), d.dtype(d.in(2))));

@@ -28,8 +28,15 @@ void add(Derivation& d) {
 void layer_norm(Derivation& d) {
   // inputs: x, weight, bias; outputs: y, mean and 1/std of each row in fp32
   const ValueId x = d.in(0), w = d.in(1), b = d.in(2);
-  const ValueId dx = d.make(d.shape(x), d.dtype(x));
   const auto attributes = d.attributes<LayerNorm>();
+  if (!d.needs(0)) {
+    const ValueId dw = d.make_like(w), db = d.make_like(b);
+    d.emit_raw(OpKind::layer_norm_backward, {d.grad(), x, d.out(1), d.out(2), w, b}, {dw, db},
+               attributes);
+    d.give(1, dw);
+    return d.give(2, db);
+  }
+  const ValueId dx = d.make(d.shape(x), d.dtype(x));
   d.give(0, dx);
   if (!d.needs(1)) {
     d.emit_raw(OpKind::layer_norm_backward, {d.grad(), x, d.out(1), d.out(2), w}, {dx}, attributes);
@@ -179,7 +186,10 @@ void cat(Derivation& d) {
       if (d.needs(i)) d.give(i, d.alias(d.grad(), part));
       continue;
     }
-    if (d.needs(i)) d.give(i, d.part(d.grad(), static_cast<std::int32_t>(dim), start, part[dim]));
+    if (d.needs(i)) {
+      d.give(i, d.part(d.grad(), static_cast<std::int32_t>(dim), start, part[dim]));
+      if (d.permuted(d.out())) d.set_permuted(d.given(i), true);
+    }
     start += part[dim];
   }
 }

@@ -323,6 +323,13 @@ bool pads_mask(const Program& p, const Op& op) {
          p.value(p.input(op, operands)).shape.back() % alignment != 0;
 }
 
+/// Where flash attention is asked for by name: each part's output and sums are scratch. Counted of
+/// encoders' attention, which has neither a mask nor dropout.
+bool splits_keys(const Program& p, const Op& op) {
+  const Sdpa& sdpa = attributes<Sdpa>(op);
+  return sdpa.kernel == SdpaKernel::flash && !sdpa.causal && flash_forward_workspace(p, op, {}) > 0;
+}
+
 /// Of the gradient and of the output, where flash attention is asked for by name.
 std::int64_t copies_before_flash(const Program& p, const Op& op) {
   const Sdpa& sdpa = attributes<Sdpa>(op);
@@ -380,9 +387,9 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
       return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0) +
              copies_before_flash(program, op);
-    case sdpa:  // a kernel writes what cuDNN's dropout starts from
+    case sdpa:  // a kernel writes what cuDNN's dropout starts from; one joins flash's split keys
       return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0) +
-             (pads_mask(program, op) ? 2 : 0);
+             (splits_keys(program, op) ? 1 : 0) + (pads_mask(program, op) ? 2 : 0);
     case slice_backward:  // zeros, and the slice's gradient, if it has elements
       return program.value(program.input(op, 0)).shape.numel() > 0 ? row(op.kind).launches : 1;
     case tp_all_reduce:  // a functional collective's copy before it, unless it is in place
@@ -429,7 +436,13 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case OpKind::index:
       return widening(program, op) + (by_mask(program, op) ? places_of_mask + 1 : 1);
     case index_put:
-      return widening(program, op) + row(op.kind).launches;
+    case index_fill:
+      return widening(program, op) + row(op.kind).launches +
+             (op.inputs > 1 && by_mask(program, op) ? places_of_mask : 0);
+    case convolution:  // its bias is added, or summed, by a kernel of its own
+      return row(op.kind).launches + (op.inputs > 2 ? 1 : 0);
+    case convolution_backward:
+      return op.outputs;
     case index_backward:
       return widening(program, op) + index_backward_launches(program, op);
     case masked_scatter: {  // a mask that is as large as what is written is not copied first

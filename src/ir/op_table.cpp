@@ -217,6 +217,21 @@ std::int64_t selected_places(const Program& p, const Op& op, const WorkspaceTarg
              scratch_of({places, count, blocks}) - scratch_of({p.bytes(p.output(op, 0))}), 0);
 }
 
+// What cuDNN 9.19's own planner says of its engines for sm_90, of patches that are an image each, a
+// row of `x`: the kernel is as large as they are, and x and the weight's gradient are laid out with
+// channels last, which are filled up to eight. Where an engine sums parts in fp32 it has more.
+std::int64_t patches_with_channels_last(const Program& p, const Op& op,
+                                        const WorkspaceTarget& target) {
+  constexpr std::int64_t channels_together = 8;
+  const Value& x = p.value(p.input(op, 1));
+  const Shape weight = p.value(p.output(op, 0)).shape;
+  if (!target.cuda || x.shape.rank() != 2) return 0;
+  const auto filled = [&](std::int64_t numel) {
+    return allocated(numel / weight[1] * channels_together * size_of(x.dtype));
+  };
+  return filled(x.shape.numel()) + filled(weight.numel());
+}
+
 // triangular_solve_kernel (aten/src/ATen/native/cuda/linalg/BatchLinearAlgebra.cpp, v2.11): up to
 // eight matrices of 64 rows or more are solved one by one, more by cuBLAS's batched kernel, which
 // is given a pointer to each of A and B.
@@ -383,7 +398,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {routing_multiplier, "mul", derive::routing_multiplier, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {safe_softmax, "masked_fill_", derive::safe_softmax, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {convolution, "convolution", derive::convolution, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
-  {convolution_backward, "convolution_backward", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {convolution_backward, "convolution_backward", nullptr, C::matmul, 2, 1, 1, 1, 0, patches_with_channels_last, Product{}},
   {masked_scatter, "masked_scatter", derive::masked_scatter, C::pointwise, 1, 4, 1, 6, 0, scattered_places},
   {masked_select, "masked_select", nullptr, C::pointwise, 1, 4, 1, 7, 0, selected_places},
   {orthogonalize, "linalg_vector_norm", nullptr, C::pointwise, 4, 1, 1, 1, 1, nullptr},

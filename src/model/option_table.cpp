@@ -113,6 +113,10 @@ constexpr Requirement has_ring = {
 constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp > 1; },
                                     [](const StepConfig&) { return std::string("--pp 1"); },
                                     "it is about a model in stages", "give --pp N"};
+constexpr Requirement has_images = {[](const StepConfig& c) { return c.run.images > 0; },
+                                    [](const StepConfig&) { return std::string("--images 0"); },
+                                    "it is about an encoder of images that runs",
+                                    "give --images N"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
@@ -787,6 +791,27 @@ constexpr OptionRow table[] = {
          "--seq's (0)",
          model},
         0, most_images)),
+    needing(newer(mode<apply_image_pixels, image_pixels_text>(
+                {"--image-pixels", "image_pixels", "HxW",
+                 "pixels of each image, height and width, after its processor's limits; each is "
+                 "rounded to whole merged patches (the encoder's own size)",
+                 model},
+                {}, "^([0-9]+x[0-9]+)?$")),
+            has_images),
+    needing(newer(mode<apply_freeze, freeze_text>(
+                {"--freeze", "freeze", "PARTS",
+                 "what is not trained, with commas between: tower (the encoder of images), "
+                 "projector (or merger, aligner), decoder (nothing)",
+                 model},
+                {}, "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),
+            has_images),
+    needing(newer(flag<&S::memory, &MemoryTechniques::tower_ac>(
+                {"--tower-ac", "tower_ac", "",
+                 "each layer of the encoder of images is checkpointed; --ac is of the decoder's "
+                 "blocks",
+                 memory},
+                "--no-tower-ac")),
+            has_images),
     choice<&S::runtime, &RuntimeChoice::expandable_segments, alloc_confs>(
         {"--alloc-conf", "expandable_segments", "CONF",
          "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True or :False (:False)", device}),

@@ -26,6 +26,15 @@ constexpr Whole adapter_size{"a number of --adapter", 1, 65536};
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
 constexpr Whole split_chunks_a_rank{"V", 2, 64, "zb1:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
+constexpr Whole image_side{"a side", 1, 1 << 16};
+
+struct FrozenPart {
+  std::string_view word;
+  bool FrozenParts::*member;
+};
+constexpr FrozenPart frozen_parts[] = {{"tower", &FrozenParts::tower},
+                                       {"projector", &FrozenParts::projector},
+                                       {"decoder", &FrozenParts::decoder}};
 constexpr Whole ranks_of_node{"N", 2, 1 << 20};
 constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
 constexpr Whole ranks_of_sequence{"R", 0, (1 << 20) - 1};
@@ -377,6 +386,31 @@ void apply_pp_layers(const Given& given, StepConfig& config) {
   config.layout.pp_layers = std::move(layers);
 }
 
+void apply_image_pixels(const Given& given, StepConfig& config) {
+  const std::size_t middle = given.value.find('x');
+  if (middle == std::string_view::npos && !given.value.empty())
+    refuse(given, "an image's height and width in pixels, such as 448x672");
+  const auto side = [&](std::string_view text) {
+    return given.value.empty() ? 0 : parse_whole(given, text, image_side);
+  };
+  config.run.image_height = side(given.value.substr(0, middle));
+  config.run.image_width = side(given.value.empty() ? "" : given.value.substr(middle + 1));
+}
+
+void apply_freeze(const Given& given, StepConfig& config) {
+  FrozenParts frozen;
+  for (std::string_view rest = given.value; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    const auto* part = std::find_if(std::begin(frozen_parts), std::end(frozen_parts),
+                                    [&](const FrozenPart& p) { return p.word == one; });
+    if (part == std::end(frozen_parts) || rest.ends_with(','))
+      refuse(given, "parts with commas between, of tower, projector and decoder");
+    frozen.*part->member = true;
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+  }
+  config.run.frozen = frozen;
+}
+
 void apply_cp_rank(const Given& given, StepConfig& config) {
   config.layout.cp_rank = given.value == "usual"
                               ? Layout::usual_rank
@@ -442,6 +476,18 @@ std::string pp_layers_text(const StepConfig& config) {
   std::string text;
   for (const std::int64_t layers : config.layout.pp_layers)
     text += (text.empty() ? "" : ",") + std::to_string(layers);
+  return text;
+}
+
+std::string image_pixels_text(const StepConfig& config) {
+  if (config.run.image_height == 0) return "";
+  return std::to_string(config.run.image_height) + "x" + std::to_string(config.run.image_width);
+}
+
+std::string freeze_text(const StepConfig& config) {
+  std::string text;
+  for (const options::FrozenPart& part : options::frozen_parts)
+    if (config.run.frozen.*part.member) text += (text.empty() ? "" : ",") + std::string(part.word);
   return text;
 }
 

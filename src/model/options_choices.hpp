@@ -169,6 +169,8 @@ void apply_pp_schedule(const Given& given, StepConfig& config);
 void apply_autocast(const Given& given, StepConfig& config);
 /// "6,6,5": blocks of each stage.
 void apply_pp_layers(const Given& given, StepConfig& config);
+void apply_image_pixels(const Given& given, StepConfig& config);
+void apply_freeze(const Given& given, StepConfig& config);
 void apply_cp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string cp_rank_text(const StepConfig& config);
 /// "true", "false" or a number of ranks.

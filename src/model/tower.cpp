@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -26,6 +28,9 @@ struct Sizes {
   std::int64_t merge = 1;      ///< patches a side that become one
   std::int64_t adapter_in = 0, adapter_out = 0;  ///< projector_input_dim, projector_output_dim
   std::int64_t features = 0;                     ///< vision_output_dim
+  std::int64_t window = 0;                       ///< window_size
+  std::array<std::int64_t, 4> whole_layers{};    ///< of absent fullatt_block_indexes
+  std::array<std::int64_t, 3> tapped{};          ///< of absent deepstack_visual_indexes
 };
 
 /// What the projector needs to know of the wrapper.
@@ -202,7 +207,9 @@ constexpr Sizes qwen2_5_sizes{.hidden = 3584,
                               .patch = 14,
                               .frames = 2,
                               .out = 3584,
-                              .merge = 2};
+                              .merge = 2,
+                              .window = 112,
+                              .whole_layers = {7, 15, 23, 31}};
 constexpr Sizes qwen3_sizes{.hidden = 1152,
                             .intermediate = 4304,
                             .layers = 27,
@@ -213,7 +220,8 @@ constexpr Sizes qwen3_sizes{.hidden = 1152,
                             .out = 3584,
                             .positions = 2304,
                             .taps = 3,
-                            .merge = 2};
+                            .merge = 2,
+                            .tapped = {8, 16, 24}};
 
 constexpr Sizes llama4_sizes{.hidden = 768,
                              .intermediate = 5632,
@@ -337,6 +345,48 @@ std::optional<TowerRun> read_clip_run(const Sizes& s, const Projection& projecti
   return planned ? std::optional(run) : std::nullopt;
 }
 
+/// A list of layers; those of the configuration class where the file has none.
+template <std::size_t N>
+std::vector<std::int64_t> layer_list(const Fields& vision, const char* name,
+                                     const std::array<std::int64_t, N>& absent) {
+  const JsonValue::List* list = vision.maybe_list(name);
+  if (list == nullptr) return {absent.begin(), absent.end()};
+  std::vector<std::int64_t> layers;
+  for (const JsonValue& value : *list) {
+    const auto* layer = std::get_if<std::int64_t>(&value.data);
+    if (layer == nullptr) vision.fail(name, "has an entry that is no layer's number");
+    layers.push_back(*layer);
+  }
+  return layers;
+}
+
+/// Qwen2_5_VisionTransformerPretrainedModel.forward and Qwen3VLVisionModel.forward, by the
+/// activation that the configuration class has.
+std::optional<TowerRun> read_patch_run(const Sizes& s, const Fields& vision) {
+  const bool third = s.positions > 0;
+  TowerRun run{s.hidden, s.intermediate, s.layers, s.heads, s.image, s.patch, s.channels};
+  run.form = third ? TowerForm::qwen3 : TowerForm::qwen2_5;
+  run.layers_read = s.layers;
+  run.frames = s.frames;
+  run.merge = s.merge;
+  run.out = s.out;
+  run.positions = s.positions;
+  if (third) {
+    run.taps = layer_list(vision, "deepstack_visual_indexes", s.tapped);
+  } else {
+    run.window = vision.maybe_size("window_size", 1 << 16).value_or(s.window);
+    run.whole_layers = layer_list(vision, "fullatt_block_indexes", s.whole_layers);
+  }
+  const auto is_layer = [&](std::int64_t layer) { return layer >= 0 && layer < s.layers; };
+  const bool planned =
+      vision.maybe_text("hidden_act").value_or(third ? "gelu_pytorch_tanh" : "silu") ==
+          (third ? "gelu_pytorch_tanh" : "silu") &&
+      std::is_sorted(run.taps.begin(), run.taps.end()) &&
+      std::all_of(run.taps.begin(), run.taps.end(), is_layer) && s.hidden / s.heads % 4 == 0 &&
+      (third || run.window / s.merge / s.patch >= 1);
+  return planned ? std::optional(run) : std::nullopt;
+}
+
 /// What holds parameters is planned or refused: a plan of the decoder alone would be too small.
 constexpr std::string_view ways_out =
     "to plan the text model alone, save the object \"text_config\" as a config.json of its own; to "
@@ -386,6 +436,7 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
   tower.encoder = encoder;
   if (wrapper.projector == llava_projector && encoder == "clip_vision_model")
     tower.run = read_clip_run(s, projection, outer, vision);
+  if (s.frames > 0) tower.run = read_patch_run(s, vision);
   if (s.frames > 0)
     tower.groups = s.positions > 0 ? qwen3_vision(s) : qwen2_5_vision(s);
   else if (encoder == "pixtral")

@@ -1,10 +1,12 @@
 // The pass that puts an encoder beside the decoder where no images are planned: the parameters of
 // one that does not run. Also what is refused of steps with images.
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ac_advisor/model/image_size.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/adapters/quantized_weight.hpp"
@@ -82,6 +84,16 @@ std::string images(const StepConfig& c) { return "--images " + std::to_string(c.
 std::string images_of_model(const ModelSpec& m, const StepConfig& c) {
   return images(c) + " for " + m.family + (m.tower ? " with " + m.tower->encoder : std::string());
 }
+bool has_size(const ModelSpec& m, const StepConfig& c) {
+  return with_images(c) && m.tower && m.tower->run &&
+         (!m.tower->run->any_size() || c.run.image_height > 0);
+}
+bool takes_any_size(const ModelSpec& m, const StepConfig& c) {
+  return with_images(c) && m.tower && m.tower->run && m.tower->run->any_size();
+}
+bool adapted(const StepConfig& c) {
+  return with_images(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+}
 bool encoder_is(const ModelSpec& m, std::string_view name) {
   return m.tower && m.tower->encoder.starts_with(name);
 }
@@ -104,11 +116,9 @@ constexpr Exclusion exclusions_of_tower[] = {
        return with_images(c) && encoder_is(m, "pixtral");
      },
      images_of_model},
-    {"--images N, the encoders of qwen2_5_vl and qwen3_vl",
-     "its attention goes image by image, or window by window, which is not planned yet",
-     "use --images 0",
+    {"--images N, the encoder of llama4", "how it runs is not planned yet", "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && (encoder_is(m, "qwen2_5_vl") || encoder_is(m, "qwen3_vl"));
+       return with_images(c) && encoder_is(m, "llama4");
      },
      images_of_model},
     {"--images N, CLIP otherwise than LLaVA-1.5 runs it",
@@ -116,37 +126,123 @@ constexpr Exclusion exclusions_of_tower[] = {
      "and a projector with biases and gelu",
      "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && m.tower && !m.tower->run;
+       return with_images(c) && encoder_is(m, "clip") && !m.tower->run;
      },
      images_of_model},
-    {"--images N, more tokens than --seq", "the tokens of a sequence's images are among its own",
-     "give a larger --seq or fewer images",
+    {"--images N, qwen2_5_vl and qwen3_vl with another activation, windows or DeepStack's layers",
+     "the activation of their configuration class is planned, windows of at least one merged patch "
+     "and DeepStack's layers in order",
+     "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && m.tower && m.tower->run &&
-              ir::checked_mul(c.run.images, m.tower->run->tokens()) > c.run.seq;
+       return with_images(c) && encoder_is(m, "qwen") && !m.tower->run;
+     },
+     images_of_model},
+    {"--images N, an encoder of images of any size, without --image-pixels",
+     "an image takes as many tokens as it has merged patches",
+     "give its height and width in pixels, such as --image-pixels 448x672",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return takes_any_size(m, c) && c.run.image_height == 0;
+     },
+     images_of_model},
+    {"--image-pixels, an encoder of images of one size", "the processor resizes each to it",
+     "leave --image-pixels out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && m.tower->run && !m.tower->run->any_size() &&
+              c.run.image_height > 0;
      },
      [](const ModelSpec& m, const StepConfig& c) {
-       return images(c) + " of " + std::to_string(m.tower->run->tokens()) + " tokens, --seq " +
-              std::to_string(c.run.seq);
+       return "--image-pixels " + image_pixels_text(c) + " for " + m.family + ", of " +
+              std::to_string(m.tower->run->image) + " pixels a side";
      }},
-    {"--images N --shard other than none",
-     "units of the encoder are not planned yet, and DistributedDataParallel refuses its parameters "
-     "without gradients",
-     "use --shard none, or --images 0",
+    {"--image-pixels, a side more than 200 times the other", "its processor refuses such an image",
+     "give a height and a width nearer to each other",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const auto [least, most] = std::minmax(c.run.image_height, c.run.image_width);
+       return takes_any_size(m, c) && most > 200 * least;
+     },
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && c.layout.shard != Sharding::none;
+       return "--image-pixels " + image_pixels_text(c);
+     }},
+    {"--images N, more tokens than --seq",
+     "the tokens of a sequence's images are among its own, for qwen2_5_vl and qwen3_vl each "
+     "between "
+     "two of text",
+     "give a larger --seq, fewer images or smaller ones",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return has_size(m, c) && model::image_tokens_of_sequence(*m.tower->run, c.run) > c.run.seq;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return images(c) + " of " + std::to_string(model::image_tokens(*m.tower->run, c.run)) +
+              " tokens, --seq " + std::to_string(c.run.seq);
+     }},
+    {"--images N, more than 4096 of a micro-batch, or 16 Mi patches",
+     "each is an attention of its own in each layer; so many are not planned",
+     "use a smaller --batch, or fewer images",
+     [](const ModelSpec& m, const StepConfig& c) {
+       constexpr std::int64_t most_attentions = 4096, most_patches = 1 << 24;
+       const std::int64_t count = ir::checked_mul(c.run.images, c.run.batch);
+       return takes_any_size(m, c) && c.run.image_height > 0 &&
+              (count > most_attentions ||
+               ir::checked_mul(count, model::image_grid(*m.tower->run, c.run).patches()) >
+                   most_patches);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return images(c) + " --batch " + std::to_string(c.run.batch);
+     }},
+    {"--freeze tower,projector,decoder", "nothing is trained then", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.run.frozen.tower && c.run.frozen.projector &&
+              c.run.frozen.decoder;
+     }},
+    {"--freeze decoder --loss other than ce",
+     "what other losses make of a frozen head is not planned yet", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.run.frozen.decoder && c.memory.loss != LossKind::ce;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--freeze " + freeze_text(c) + " --loss " + loss_option(c);
+     }},
+    {"--tower-ac --ac-reentrant", "reentrant checkpoints of an encoder are not planned yet",
+     "use --no-ac-reentrant, or --no-tower-ac",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.memory.tower_ac && c.memory.reentrant;
+     }},
+    {"--images N --shard other than none and ddp", "units of the encoder are not planned yet",
+     "use --shard none or ddp, or --images 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --shard " + shard_option(c);
      }},
-    {"--images N --lora or --quantize",
-     "an encoder that runs beside a frozen decoder is not "
-     "planned yet",
+    {"--images N --shard ddp, CLIP (llava)",
+     "DistributedDataParallel refuses its parameters without gradients",
+     "use --shard none, or --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !takes_any_size(m, c) && c.layout.shard == Sharding::ddp;
+     },
+     images_of_model},
+    {"--images N --lora or --quantize, CLIP (llava)",
+     "adapters and quantized layers are planned of encoders of images of any size",
      "use --images 0",
-     [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted(c) && m.tower && !takes_any_size(m, c);
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c); }},
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than "
+     "ce",
+     "LoRA is planned beside an encoder that runs, over a base in bf16, nf4 or nf4-double",
+     "use --lora RANK without them, or --images 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) &&
+              (c.adapters.of_another_method() || c.adapters.dora || c.adapters.kbit_prepare ||
+               c.adapters.quantize == Quantization::int8 || c.memory.loss != LossKind::ce);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return images(c); }},
+    {"--freeze PARTS --lora or --quantize", "PEFT freezes all but its adapters",
+     "leave --freeze out",
+     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && c.run.frozen.any(); },
+     [](const ModelSpec&, const StepConfig& c) { return "--freeze " + freeze_text(c); }},
     {"--images N --autocast", "what autocast casts of the encoder is not planned yet",
      "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return with_images(c) && c.precision.autocast; },

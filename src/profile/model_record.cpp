@@ -1,6 +1,8 @@
 #include "model_record.hpp"
 
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "ac_advisor/model/error.hpp"
 
@@ -38,6 +40,26 @@ void visit_tower_run(Run& run, Io io) {
   io("class_token", run.class_token);
   io("sigmoid_gelu", run.sigmoid_gelu);
   io("projector_bias", run.projector_bias);
+}
+
+/// Of an encoder of images of any size.
+template <typename Run, typename Io>
+void visit_patch_run(Run& run, Io io) {
+  io("frames", run.frames);
+  io("merge", run.merge);
+  io("out", run.out);
+  io("positions", run.positions);
+  io("window", run.window);
+  io("whole_layers", run.whole_layers);
+  io("taps", run.taps);
+}
+
+constexpr const char* form_words[] = {"clip", "qwen2_5", "qwen3"};
+
+model::TowerForm tower_form(const std::string& word) {
+  for (std::size_t i = 0; i < std::size(form_words); ++i)
+    if (word == form_words[i]) return static_cast<model::TowerForm>(i);
+  return model::TowerForm::clip;
 }
 
 /// One visit for both directions: `io(name, member)` for every figure of the model.
@@ -186,9 +208,14 @@ Json model_json(const model::ModelSpec& spec) {
           {{"times", group.times}, {"shapes", group.shapes}, {"linears", std::move(linears)}});
     }
     out["tower"] = {{"encoder", spec.tower->encoder}, {"groups", std::move(groups)}};
-    if (spec.tower->run)
-      visit_tower_run(*spec.tower->run,
-                      [&](const char* name, auto value) { out["tower"]["run"][name] = value; });
+    const auto write = [&](const char* name, const auto& value) {
+      out["tower"]["run"][name] = value;
+    };
+    if (spec.tower->run) visit_tower_run(*spec.tower->run, write);
+    if (spec.tower->run && spec.tower->run->any_size()) {
+      write("form", form_words[static_cast<std::size_t>(spec.tower->run->form)]);
+      visit_patch_run(*spec.tower->run, write);
+    }
   }
   return out;
 }
@@ -283,10 +310,15 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
           to.linears.push_back({linear.at(0).get<std::string>(), linear.at(1).get<std::int64_t>(),
                                 linear.at(2).get<std::int64_t>(), linear.at(3).get<bool>()});
       }
-      if (json["tower"].contains("run"))
-        visit_tower_run(tower.run.emplace(), [&](const char* name, auto& member) {
-          json["tower"]["run"].at(name).get_to(member);
-        });
+      if (json["tower"].contains("run")) {
+        const Json& run = json["tower"]["run"];
+        const auto read = [&](const char* name, auto& member) { run.at(name).get_to(member); };
+        visit_tower_run(tower.run.emplace(), read);
+        if (run.contains("form")) {
+          tower.run->form = tower_form(run.at("form").get<std::string>());
+          visit_patch_run(*tower.run, read);
+        }
+      }
     }
     model::set_family_facts(spec);
   } catch (const nlohmann::json::exception&) {

@@ -56,6 +56,8 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (row.name == "--network") return {"12.5"};
   if (row.name == "--clip-grad") return {"0.5"};
   if (row.name == "--pp-layers") return {"4,4"};
+  if (row.name == "--image-pixels") return {"448x672", "56x28"};
+  if (row.name == "--freeze") return {"tower", "projector,decoder"};
   if (row.name == "--cublas-workspace") return {":4096:8", ":16:8"};
   FAIL("no example of " << row.name << ": add one here");
   return {};
@@ -67,6 +69,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name.starts_with("--pp-")) list.emplace_back("--pp", "2");
   if (row.name != "--world") list.emplace_back("--world", "8");
   if (row.name == "--world" && text != "1") list.emplace_back("--shard", "fsdp2");
+  if (row.name == "--image-pixels" || row.name == "--freeze" || row.name == "--tower-ac")
+    list.emplace_back("--images", "1");
   if (row.name == "--grad-compression") list.emplace_back("--shard", "ddp");
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();

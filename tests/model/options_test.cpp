@@ -501,6 +501,14 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
              {"--pp-schedule interleaved", "interleaved:2"}));
   CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-layers", "2,,2"}}),
              {"--pp-layers 2,,2", "6,6,5"}));
+  for (const char* size : {"448", "448x", "x448", "0x448", "448x70000", "448*448"})
+    CHECK(says(error({{"--images", "1"}, {"--image-pixels", size}}), {"--image-pixels"}));
+  CHECK(says(error({{"--images", "1"}, {"--image-pixels", "448"}}), {"such as 448x672"}));
+  for (const char* parts : {"vit", "tower,", "tower,,decoder", ","})
+    CHECK(says(error({{"--images", "1"}, {"--freeze", parts}}),
+               {"--freeze", "tower, projector and decoder"}));
+  CHECK(says(error({{"--freeze", "tower"}}), {"--images 0 --freeze tower", "give --images N"}));
+  CHECK(says(error({{"--tower-ac", ""}}), {"--images 0", "--tower-ac", "give --images N"}));
   CHECK(says(error({{"--cp", "2"}}), {"--cp 2: give --world N"}));
   CHECK(says(error({{"--cp-method", "alltoall"}}), {"--cp 1 --cp-method alltoall", "give --cp N"}));
   CHECK(says(error({{"--cp-rank", "1"}}), {"--cp 1 --cp-rank 1", "give --cp N"}));

@@ -2,6 +2,7 @@
 // modules, built on the meta device from the same configurations.
 #include <doctest/doctest.h>
 
+#include "ac_advisor/model/image_size.hpp"
 #include "config_text.hpp"
 
 using namespace ac_advisor;
@@ -89,15 +90,15 @@ TEST_CASE("llava: the published 7 063 427 072 parameters, its decoder a llama of
 TEST_CASE("llava: how its encoder runs with images, where that is planned") {
   const auto run = parse(llava()).tower->run;
   REQUIRE(run);
-  CHECK(run->tokens() == 576);    // (336 / 14)^2, without the class token
-  CHECK(run->layers_read == 23);  // vision_feature_layer -2
-  CHECK(run->sigmoid_gelu);       // quick_gelu
+  CHECK(model::image_tokens(*run, {}) == 576);  // (336 / 14)^2, without the class token
+  CHECK(run->layers_read == 23);                // vision_feature_layer -2
+  CHECK(run->sigmoid_gelu);                     // quick_gelu
   auto config = llava();
   config["vision_feature_layer"] = -1;
   config["vision_feature_select_strategy"] = "full";
   config["vision_config"]["hidden_act"] = "gelu";
   CHECK(parse(config).tower->run->layers_read == 24);
-  CHECK(parse(config).tower->run->tokens() == 577);
+  CHECK(model::image_tokens(*parse(config).tower->run, {}) == 577);
   CHECK_FALSE(parse(config).tower->run->sigmoid_gelu);
   const auto planned = [](const char* field, const nlohmann::json& value) {
     auto other = llava();
@@ -114,6 +115,32 @@ TEST_CASE("llava: how its encoder runs with images, where that is planned") {
   config["vision_config"]["attention_dropout"] = 0.1;
   CHECK_FALSE(parse(config).tower->run);
   CHECK_FALSE(parse(gemma3_27b()).tower->run);
+}
+
+TEST_CASE("qwen2_5_vl and qwen3_vl: an image has as many tokens as its sides have merged patches") {
+  const auto run_of = [](const char* type) {
+    return *parse({{"model_type", type},
+                   {"text_config", {{"vocab_size", 32000}}},
+                   {"vision_config", {{"hidden_size", 64}, {"num_heads", 4}, {"depth", 27}}}})
+                .tower->run;
+  };
+  const auto tokens = [](const model::TowerRun& run, std::int64_t height, std::int64_t width) {
+    ModelRun of;
+    of.images = 2;
+    of.image_height = height;
+    of.image_width = width;
+    CHECK(model::image_tokens_of_sequence(run, of) == 2 * (model::image_tokens(run, of) + 2));
+    return model::image_tokens(run, of);
+  };
+  const model::TowerRun second = run_of("qwen2_5_vl"), third = run_of("qwen3_vl");
+  CHECK(tokens(second, 448, 672) == 16 * 24);
+  CHECK(tokens(second, 461, 463) == 16 * 17);  // 16.46 and 16.54 patches of 28
+  CHECK(tokens(second, 42, 70) == 2 * 2);      // 1.5 and 2.5, half to even
+  CHECK(tokens(second, 1, 13) == 1);
+  CHECK(tokens(third, 448, 672) == 14 * 21);
+  CHECK(second.whole_layers == std::vector<std::int64_t>{7, 15, 23, 31});
+  CHECK(second.window == 112);
+  CHECK(third.taps == std::vector<std::int64_t>{8, 16, 24});
 }
 
 TEST_CASE("mistral3: the wrapper says whether the head is tied, its class says yes") {

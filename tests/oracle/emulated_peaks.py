@@ -27,6 +27,7 @@ from ac_advisor_dryrun import emulator
 from emulated_cases import EAGER_ONLY, all_cases, config_of, label
 from first_bucket import FirstBucket
 from generate_peaks import auto_class
+from image_sizes import grid_of
 
 PHASES = ("forward", "loss", "backward", "optimizer")
 DEFAULTS = {"shard": "none", "world": 1, "attn": "auto", "optimizer": "adamw", "grad_accum": 1, "no_sync": False,
@@ -165,14 +166,34 @@ def build(entry, on_loss):
     return step, parallel(step, blocks, entry)
 
 
-def images_of(config, ids, images):
+def images_of(config, ids, entry):
     """So many images a sequence, as a processor makes them, in fp32; their tokens are put into `ids`."""
-    vision = config.vision_config
+    vision, images = config.vision_config, entry["images"]
+    if hasattr(vision, "temporal_patch_size"):
+        return images_of_patches(config, ids, entry)
     tokens = (vision.image_size // vision.patch_size) ** 2 + (config.vision_feature_select_strategy == "full")
     ids[ids == config.image_token_id] = 0
     ids[:, :images * tokens] = config.image_token_id
     shape = (ids.shape[0] * images, vision.num_channels, vision.image_size, vision.image_size)
     return {"pixel_values": torch.randn(shape).cuda()}
+
+
+def images_of_patches(config, ids, entry):
+    """Of Qwen's models: an image is as many patches as it needs, its tokens stand between two of text."""
+    vision = config.vision_config
+    merge = vision.spatial_merge_size
+    height, width = (merge * n for n in grid_of(entry["image_pixels"], merge * vision.patch_size))
+    tokens = height * width // merge ** 2
+    ids[ids == config.image_token_id] = 0
+    types = torch.zeros(ids.shape, dtype=torch.int64)
+    for image in range(entry["images"]):
+        start = image * (tokens + 2) + 1
+        ids[:, start:start + tokens] = config.image_token_id
+        types[:, start:start + tokens] = 1
+    count = ids.shape[0] * entry["images"]
+    patch = vision.in_channels * vision.temporal_patch_size * vision.patch_size ** 2
+    return {"pixel_values": torch.randn(count * height * width, patch).cuda(), "mm_token_type_ids": types.cuda(),
+            "image_grid_thw": torch.tensor([[1, height, width]] * count).cuda()}
 
 
 def make_optimizer(entry, step):
@@ -226,8 +247,8 @@ def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     optimizer = make_optimizer(entry, step)
     vocabulary = step.m.config.get_text_config().vocab_size
     ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
-    if images := entry.get("images", 0):
-        step.more |= images_of(step.m.config, ids, images)
+    if entry.get("images", 0):
+        step.more |= images_of(step.m.config, ids, entry)
     if entry.get("position_ids"):
         step.more["position_ids"] = torch.arange(entry["seq"]).repeat(entry["batch"], 1).cuda()
     gc.collect()

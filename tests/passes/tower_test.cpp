@@ -1,6 +1,8 @@
 // The parameters of an encoder that does not run.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/step_program.hpp"
@@ -69,7 +71,9 @@ TEST_CASE("with images the encoder is trained, but for the layers whose output n
   const profile::Profile p = advise::plan(m, c);
   bool told = false;
   for (const std::string& note : p.assumptions)
-    told = told || note.find("1 images per sequence take 4 of its") != std::string::npos;
+    told = told || note.find(
+                       "1 images per sequence, each of 8 x 8 pixels, 4 patches and 4 tokens, "
+                       "take 4 of its") != std::string::npos;
   CHECK(told);
 }
 
@@ -81,4 +85,88 @@ TEST_CASE("the result says what of a tower is planned") {
                        "vision tower's (siglip_vision_model, projector included): they are "
                        "held, and as no images are planned they do not run") != std::string::npos;
   CHECK(told);
+}
+
+namespace {
+
+/// Two images of 2 x 3 merged patches a sequence, by an encoder of two layers.
+model::ModelSpec of_any_size(model::TowerForm form) {
+  model::ModelSpec m = test::small_model();
+  const bool third = form == model::TowerForm::qwen3;
+  m.tower = model::Tower{third ? "qwen3_vl_vision" : "qwen2_5_vl_vision", {}};
+  m.tower->run = model::TowerRun{.hidden = 32,
+                                 .intermediate = 64,
+                                 .layers = 2,
+                                 .heads = 2,
+                                 .image = 4,
+                                 .patch = 4,
+                                 .layers_read = 2,
+                                 .form = form,
+                                 .frames = 2,
+                                 .merge = 2,
+                                 .out = m.hidden,
+                                 .positions = third ? 16 : 0,
+                                 .window = third ? 0 : 16,
+                                 .whole_layers = {1}};
+  if (third) m.tower->run->taps = {0};
+  m.position_grids = third ? model::PositionGrids::woven : model::PositionGrids::joined;
+  return m;
+}
+
+StepConfig two_images() {
+  StepConfig c = test::small_config();
+  c.run.images = 2;
+  c.run.image_height = 16;
+  c.run.image_width = 24;
+  return c;
+}
+
+std::int64_t attentions(const passes::StepProgram& step, ir::Phase phase) {
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(), [&](const ir::Op& op) {
+    return op.kind ==
+               (phase == ir::Phase::backward ? ir::OpKind::sdpa_backward : ir::OpKind::sdpa) &&
+           op.phase == phase && op.module.leaf == ir::Module::vision_tower;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an encoder of images of any size attends window by window, or image by image") {
+  const StepConfig c = two_images();
+  const std::int64_t images = 2 * c.run.batch;
+  // 2 x 3 merged patches in windows of 2 x 2: one whole, one of half its columns.
+  const auto second = passes::build_step(of_any_size(model::TowerForm::qwen2_5), c);
+  CHECK(attentions(second, ir::Phase::forward) == 2 * images + images);
+  CHECK(attentions(second, ir::Phase::backward) == 2 * images + images);
+  const auto third = passes::build_step(of_any_size(model::TowerForm::qwen3), c);
+  CHECK(attentions(third, ir::Phase::forward) == 2 * images);
+}
+
+TEST_CASE("a frozen encoder has no backward, a checkpointed one runs again") {
+  StepConfig c = two_images();
+  const model::ModelSpec m = of_any_size(model::TowerForm::qwen3);
+  const std::int64_t images = 2 * c.run.batch;
+  c.memory.tower_ac = true;
+  CHECK(attentions(passes::build_step(m, c), ir::Phase::recompute) == 2 * images);
+  c.run.frozen.tower = true;
+  const passes::StepProgram step = passes::build_step(m, c);
+  CHECK(attentions(step, ir::Phase::backward) == 0);
+  CHECK(attentions(step, ir::Phase::recompute) == 0);
+  // The merger and DeepStack's are trained: two products with biases and a norm, each of 128
+  // columns.
+  const std::int64_t wide = 4 * 32, merger = wide * wide + wide + wide * m.hidden + m.hidden;
+  std::int64_t trained = 0;
+  for (const passes::Parameter& p : step.parameters)
+    if (p.module.leaf == ir::Module::vision_tower && p.trained)
+      trained += step.program.value(p.value).shape.numel();
+  CHECK(trained == 2 * merger + 2 * 32 + 2 * wide);
+}
+
+TEST_CASE("a frozen decoder passes gradients on to its encoder, and has none of its own") {
+  StepConfig c = two_images();
+  c.run.frozen.decoder = true;
+  const auto step = passes::build_step(of_any_size(model::TowerForm::qwen2_5), c);
+  for (const passes::Parameter& p : step.parameters)
+    CHECK(p.trained == (p.module.leaf == ir::Module::vision_tower));
+  CHECK(attentions(step, ir::Phase::backward) > 0);
 }

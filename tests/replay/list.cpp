@@ -84,6 +84,8 @@ const std::map<std::string, std::vector<std::string>, std::less<>> free_values{
     {"--dropout", {"0.1"}},
     {"--capacity-factor", {"1.5"}},
     {"--images", {"1"}},
+    {"--image-pixels", {"56x84"}},
+    {"--freeze", {"tower", "tower,projector", "decoder"}},
     {"--cublas-workspace", {":4096:8"}}};
 
 OptionList::value_type drawn_option(const OptionRow& row, Random& random) {

@@ -34,6 +34,8 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string compression_option(const StepConfig& config);  ///< "powersgd:2"
 [[nodiscard]] std::string pp_schedule_option(const StepConfig& config);  ///< "interleaved:2"
 [[nodiscard]] std::string pp_layers_text(const StepConfig& config);      ///< "6,6,5", or empty
+[[nodiscard]] std::string image_pixels_text(const StepConfig& config);   ///< "448x672", or empty
+[[nodiscard]] std::string freeze_text(const StepConfig& config);  ///< "tower,projector", or empty
 [[nodiscard]] std::string lora_targets_text(const StepConfig& config);
 [[nodiscard]] std::string adapter_option(const StepConfig& config);  ///< "loha:8", or "none"
 /// As it is given by hand: "--lora 16", "--adapter loha:8".

@@ -154,8 +154,12 @@ struct TensorGroup {
   bool operator==(const TensorGroup&) const = default;
 };
 
-/// How an encoder of images runs: CLIP's vision model, and LLaVA's projector of what one of its
-/// layers puts out.
+/// Whose forward an encoder of images has: CLIP's vision model, of images of one size, and LLaVA's
+/// projector of what one of its layers puts out; Qwen2.5-VL's and Qwen3-VL's, of images of any
+/// size, whose patches are rows of one matrix and whose merger is inside.
+enum class TowerForm : std::uint8_t { clip, qwen2_5, qwen3 };
+
+/// How an encoder of images runs.
 struct TowerRun {
   std::int64_t hidden = 0;
   std::int64_t intermediate = 0;
@@ -168,9 +172,18 @@ struct TowerRun {
   bool class_token = false;      ///< the projector is given it, too
   bool sigmoid_gelu = true;      ///< x * sigmoid(1.702 x), op by op; else a gelu
   bool projector_bias = true;
+  TowerForm form = TowerForm::clip;
+  // Of images of any size:
+  std::int64_t frames = 1;                 ///< temporal_patch_size: that a patch is deep
+  std::int64_t merge = 1;                  ///< patches a side that become one token
+  std::int64_t out = 0;                    ///< width of the merger's output
+  std::int64_t positions = 0;              ///< rows of a learned table; 0: none
+  std::int64_t window = 0;                 ///< pixels a side of an attention window; 0: none
+  std::vector<std::int64_t> whole_layers;  ///< that attend to whole images all the same
+  std::vector<std::int64_t> taps;          ///< layers that a merger of their own reads, DeepStack
+  [[nodiscard]] bool any_size() const { return form != TowerForm::clip; }
+  /// Of an image of the encoder's one size.
   [[nodiscard]] std::int64_t patches() const { return (image / patch) * (image / patch); }
-  /// That an image takes among the decoder's.
-  [[nodiscard]] std::int64_t tokens() const { return patches() + (class_token ? 1 : 0); }
   bool operator==(const TowerRun&) const = default;
 };
 

@@ -219,6 +219,15 @@ struct TaskChoice {
   bool operator==(const TaskChoice&) const = default;
 };
 
+/// Parts of a model with an encoder of images that are not trained: the encoder; what leads from it
+/// into the decoder, by the names of its users projector, merger or aligner; the decoder with its
+/// embedding and head.
+struct FrozenParts {
+  bool tower = false, projector = false, decoder = false;
+  [[nodiscard]] bool any() const { return tower || projector || decoder; }
+  bool operator==(const FrozenParts&) const = default;
+};
+
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
   std::int64_t batch = 1;  ///< sequences per rank and micro-batch
@@ -230,6 +239,8 @@ struct ModelRun {
   bool balanced_routing = false;  ///< routers choose experts in turn, whatever the scores
   TransformerImpl transformer_impl = TransformerImpl::hf;
   std::int64_t images = 0;  ///< of each sequence; their tokens are among its `seq`
+  std::int64_t image_height = 0, image_width = 0;  ///< pixels of each; 0: the encoder's own size
+  FrozenParts frozen;
   /// Documents of one row of batch x seq tokens, each attending to itself alone; 0: not packed.
   std::int64_t packing = 0;
   /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
@@ -248,6 +259,7 @@ struct MemoryTechniques {
   /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
   std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;
+  bool tower_ac = false;   ///< each layer of an encoder of images is checkpointed
   bool reentrant = false;  ///< torch.utils.checkpoint(use_reentrant=True)
   LossKind loss = LossKind::ce;
   std::int64_t chunk_tokens = 0;  ///< T of chunked:T, N of chunked-logits:N

@@ -112,19 +112,32 @@ struct CompressedBucket {
 /// What one layer of an encoder of images reads.
 struct TowerLayerValues {
   LinearValues k, v, q, o, up, down;
+  LinearValues qkv, gate;  ///< of encoders of images of any size
   ir::ValueId norm1 = ir::no_id, norm1_bias = ir::no_id;
   ir::ValueId norm2 = ir::no_id, norm2_bias = ir::no_id;
 };
 
+/// What makes tokens of an encoder's merged patches.
+struct MergerValues {
+  ir::ValueId norm = ir::no_id, norm_bias = ir::no_id;
+  LinearValues first, second;
+};
+
 /// What an encoder of images that runs reads.
 struct TowerValues {
-  ir::ValueId pixels = ir::no_id;  ///< (images, channels, rows, columns), fp32
+  ir::ValueId pixels = ir::no_id;  ///< (images, channels, rows, columns), or (patches, inner), fp32
   ir::ValueId class_token = ir::no_id, patch = ir::no_id;
   ir::ValueId positions = ir::no_id, places = ir::no_id;  ///< a table, and the rows taken
   ir::ValueId norm = ir::no_id, norm_bias = ir::no_id;
   ir::ValueId last_norm = ir::no_id, last_norm_bias = ir::no_id;
   std::vector<TowerLayerValues> layers;
   LinearValues first, second;  ///< the projector's
+  // Of images of any size:
+  ir::ValueId patch_bias = ir::no_id, inv_freq = ir::no_id;
+  ir::ValueId grids = ir::no_id;        ///< (images, 3): frames, rows and columns of patches
+  ir::ValueId token_types = ir::no_id;  ///< (B, S): which tokens are images'
+  MergerValues merger;
+  std::vector<MergerValues> taps;
 };
 
 /// A buffer that is made before the step while the one that it replaces is there, and what it is

@@ -473,7 +473,7 @@ class Checkpointer {
 };
 
 bool applies(const StepConfig& config) {
-  return config.memory.ac != AcMode::none &&
+  return (config.memory.ac != AcMode::none || config.memory.tower_ac) &&
          (config.memory.kernels != Kernels::compiled || checkpoints_compiled_blocks(config));
 }
 

@@ -19,6 +19,8 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
+  if (config_.run.frozen.decoder && leaf != Module::vision_tower)
+    return frozen(shape, dtype_, leaf);
   if (config_.adapters.used()) {
     const V base = frozen(shape, dtype_, leaf);
     return adapts_norm(spec_, config_, leaf) ? trained(shape, dtype_, leaf) : base;

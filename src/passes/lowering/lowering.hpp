@@ -206,6 +206,49 @@ class Lowering : private Emission {
   V tower_projection(V features);
   V image_mask(V features);
   void keep_saved(ir::OpId id, std::vector<V>& kept) const;
+  void tower_region(ir::OpId first);
+
+  // tower_parameters.cpp
+  V tower_tensor(const ir::Shape& size, bool trained);
+  Linear tower_linear(const char* name, std::int64_t in, std::int64_t out, bool trained);
+  void declare_patches();
+  MergerValues declare_merger(std::int64_t normed);
+
+  // patches.cpp
+  /// Of all images of a micro-batch, a patch a row; where tokens of a window, or of an image, end.
+  struct PatchRows {
+    std::int64_t rows = 0;
+    std::vector<std::int64_t> images, windows;  ///< patches of each
+    std::vector<V> locals;                      ///< of the encoder's forward
+    V positions{};                              ///< (patches, 2)
+    V image_ends = ir::no_id, window_ends = ir::no_id;
+    V order = ir::no_id;                      ///< of merged patches, window by window
+    V taps = ir::no_id, weights = ir::no_id;  ///< places in the learned table, and their weights
+    Rotary rotary;
+  };
+  V images_of_any_size(V text);
+  PatchRows patch_rows();
+  void patch_positions(PatchRows& rows);
+  V repeated_by(V x, V counts, std::int64_t total);
+  void chunk_ends(PatchRows& rows);
+  void interpolation(PatchRows& rows);
+  std::pair<V, V> axis_taps(V index, V size);
+  void patch_angles(PatchRows& rows);
+  V in_order(V x, V order);
+  V embedded_patches(PatchRows& rows);
+  V patch_norm(V x, V weight, V bias);
+  V patch_attention(const TowerLayerValues& l, V x, const PatchRows& rows, bool windowed);
+  V patch_mlp(const TowerLayerValues& l, V x);
+  V patch_layer(const TowerLayerValues& l, V x, const PatchRows& rows, bool windowed);
+  V merged(const MergerValues& merger, V x, bool merged_first);
+
+  // image_positions.cpp
+  /// Positions are those of images' rows and columns, which are no text's that may be packed.
+  [[nodiscard]] bool counts_grids() const {
+    return config_.run.images > 0 && spec_.tower->run->any_size();
+  }
+  V grid_positions();
+  V with_deep_features(V hidden, std::size_t layer);
 
   // scores.cpp
   V fp32_core(V q, V k, V v);
@@ -665,7 +708,9 @@ class Lowering : private Emission {
   V given_ids_ = ir::no_id;        ///< of the batch, while a forward runs over a copy of it
   V mismatched_ = ir::no_id;       ///< of KTO: what answers to other prompts are by the policy
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
-  V image_features_ = ir::no_id;   ///< which the model's output has, too
+  V image_features_ = ir::no_id;   ///< which LLaVA's output has, too
+  V image_mask_ = ir::no_id;
+  std::vector<V> deep_features_;  ///< which a block each adds to its output's tokens of images
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
   V router_logits_ = ir::no_id;
   std::vector<V> recorded_logits_;  ///< of each block's router, for the auxiliary loss

@@ -160,7 +160,7 @@ void Lowering::causal_masks() {
   const auto mask = [&](std::optional<std::int64_t> w) {
     V packed = ir::no_id;
     const bool cached = config_.adapters.prefix_tokens() > 0;
-    if (!spec_.masked_positions && !spec_.no_packed_check && !cached)
+    if (!spec_.masked_positions && !spec_.no_packed_check && !cached && !counts_grids())
       packed = packed_sequence_check();
     if (chunks && w)
       left_padding_ = make_int(OpKind::fill, {config_.run.batch}, DType::i64, {}, ir::Number{0.0});

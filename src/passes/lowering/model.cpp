@@ -338,6 +338,8 @@ void Lowering::backbone() {
     positions_ = m_.position_ids;
     if (infers_documents(config_) && config_.layout.pp > 1)  // hf_utils.py, pipeline_forward
       cache_position_ = make_int(OpKind::arange, {config_.run.seq}, DType::i64, {});
+  } else if (counts_grids()) {
+    positions_ = grid_positions();
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);
     emit(OpKind::arange, {}, {start});
@@ -361,7 +363,7 @@ void Lowering::backbone() {
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq)
     rotary.push_back(forms_.keeps_table() ? table_of_step(f) : rotary_embedding(f));
-  V weights_before = ir::no_id;
+  V weights_before = ir::no_id, output_before = ir::no_id;
   for (std::int64_t i = stage().first; i < stage().end; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
@@ -370,6 +372,12 @@ void Lowering::backbone() {
     if (config_.value_head()) hidden_states_.push_back(x);
     x = block(m_.blocks[index], static_cast<std::int16_t>(i), x, given);
     if (casts_tables()) hold({given.cos});  // its argument
+    hold({output_before});                  // `layer_outputs`, until it is bound anew
+    output_before = ir::no_id;
+    if (index < deep_features_.size()) {
+      output_before = x;
+      x = with_deep_features(x, index);
+    }
     if (!spec_.keeps_block_outputs) continue;
     hold({weights_before});  // `outputs`, until it is bound anew
     weights_before = attention_weights_;
@@ -380,7 +388,7 @@ void Lowering::backbone() {
   hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
   if (!forms_.keeps_table())
     for (const Rotary& r : rotary) hold({r.cos, r.sin});
-  hold({x, embedded, positions_, cache_position_});
+  hold({x, embedded, positions_, cache_position_, output_before});
   for (V mask : {full_mask_, window_mask_}) hold({mask});
   hold_all(beside_decoder_);
   last_block_ = x;

@@ -141,4 +141,16 @@ void with_image(model::ModelSpec& m, StepConfig& c) {
   c.run.images = 1;
 }
 
+void with_image_of_any_size(model::ModelSpec& m, StepConfig& c) {
+  with_image(m, c);
+  m.tower->encoder = "qwen2_5_vl_vision";
+  m.tower->run->form = model::TowerForm::qwen2_5;
+  m.tower->run->patch = 8;
+  m.tower->run->frames = m.tower->run->merge = 2;
+  m.tower->run->out = m.hidden;
+  m.tower->run->window = 32;
+  m.position_grids = model::PositionGrids::joined;
+  c.run.image_height = c.run.image_width = 16;
+}
+
 }  // namespace ac_advisor::test

@@ -70,5 +70,7 @@ void over_experts(StepConfig& c, std::int64_t ep, std::int64_t world);
 void sharing_experts(model::ModelSpec& m, StepConfig& c);
 /// A step with an image a sequence, of an encoder that is planned with them.
 void with_image(model::ModelSpec& m, StepConfig& c);
+/// An image of one merged patch of 16 x 16 pixels, of Qwen2.5-VL's encoder.
+void with_image_of_any_size(model::ModelSpec& m, StepConfig& c);
 
 }  // namespace ac_advisor::test

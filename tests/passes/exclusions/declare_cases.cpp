@@ -72,37 +72,112 @@ const Case cases[] = {
        m.tower->encoder = "pixtral";
      },
      "masks between images"},
-    {"--images N, the encoders of qwen2_5_vl and qwen3_vl",
+    {"--images N, the encoder of llama4",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
-       m.tower->encoder = "qwen3_vl_vision";
+       m.tower->encoder = "llama4_vision_model";
      },
-     "image by image"},
+     "how it runs"},
     {"--images N, CLIP otherwise than LLaVA-1.5 runs it",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        m.tower->run.reset();
      },
      "one layer's features"},
+    {"--images N, qwen2_5_vl and qwen3_vl with another activation, windows or DeepStack's layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       m.tower->run.reset();
+     },
+     "the activation of their configuration class"},
+    {"--images N, an encoder of images of any size, without --image-pixels",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       c.run.image_height = c.run.image_width = 0;
+     },
+     "as many tokens as it has merged patches"},
+    {"--image-pixels, an encoder of images of one size",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.image_height = c.run.image_width = 8;
+     },
+     "--image-pixels 8x8 for"},
+    {"--image-pixels, a side more than 200 times the other",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       c.run.image_width = 16 * 201;
+     },
+     "--image-pixels 16x3216: its processor refuses"},
     {"--images N, more tokens than --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        c.run.images = c.run.seq / 4 + 1;
      },
      "of 4 tokens, --seq"},
-    {"--images N --shard other than none",
+    {"--images N, more than 4096 of a micro-batch, or 16 Mi patches",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       c.run.batch = 4097;
+     },
+     "--images 1 --batch 4097"},
+    {"--freeze tower,projector,decoder",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
+       c.run.frozen = {true, true, true};
+     },
+     "nothing is trained then"},
+    {"--freeze decoder --loss other than ce",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.frozen.decoder = true;
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 64;
+     },
+     "--freeze decoder --loss chunked:64"},
+    {"--tower-ac --ac-reentrant",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.memory.ac = AcMode::full;
+       c.memory.tower_ac = c.memory.reentrant = true;
+     },
+     "reentrant checkpoints of an encoder"},
+    {"--images N --shard other than none and ddp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
        sharded(c, Sharding::fsdp2);
      },
      "--images 1 --shard fsdp2"},
-    {"--images N --lora or --quantize",
+    {"--images N --shard ddp, CLIP (llava)",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       sharded(c, Sharding::ddp);
+     },
+     "without gradients"},
+    {"--images N --lora or --quantize, CLIP (llava)",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        m.family = "llama";
        c.adapters.rank = 8;
      },
-     "beside a frozen decoder"},
+     "of encoders of images of any size"},
+    {"--images N, --adapter METHOD, --dora, --kbit-prepare, --quantize int8 or a loss other than "
+     "ce",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       m.family = "llama";
+       c.adapters.rank = 8;
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 64;
+     },
+     "LoRA is planned beside"},
+    {"--freeze PARTS --lora or --quantize",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image_of_any_size(m, c);
+       m.family = "llama";
+       c.adapters.rank = 8;
+       c.run.frozen.tower = true;
+     },
+     "--freeze tower: PEFT freezes"},
     {"--images N --autocast",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
