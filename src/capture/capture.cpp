@@ -102,6 +102,33 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
+/// The line of a text that begins there, without its end.
+std::string line_at(const std::string& text, std::size_t begin) {
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+/// Where the line behind that one begins.
+std::size_t behind(const std::string& text, std::size_t begin) {
+  const std::size_t end = text.find('\n', begin);
+  return end == std::string::npos ? text.size() : end + 1;
+}
+
+/// What Python's last traceback ends with: the exception's first line that says something. Frames
+/// are indented, and the message may go on for lines. Without a traceback the last line.
+std::string exception_of(const std::string& text) {
+  constexpr std::string_view traceback = "Traceback (most recent call last):\n";
+  const std::size_t found = text.rfind(traceback);
+  if (found == std::string::npos) return last_line(text);
+  std::size_t at = found + traceback.size();
+  while (at < text.size() && (text[at] == ' ' || text[at] == '\n')) at = behind(text, at);
+  std::string line = line_at(text, at);
+  while (!line.empty() && line.find_last_not_of(": ") + 1 < line.size() && at < text.size()) {
+    at = behind(text, at);
+    line = line.substr(0, line.find_last_not_of(' ') + 1) + " " + line_at(text, at);
+  }
+  return line.empty() ? last_line(text) : line;
+}
+
 /// The words after `ac-advisor import --gpu NAME --`.
 std::vector<std::string> command_of(const Asked& asked, const Python& python,
                                     const std::string& config, const std::string& output) {
@@ -136,9 +163,9 @@ std::string run_capture(const model::FoundConfig& config, const Asked& asked, co
   auto text = run.exit_code == 0 ? read_file(output) : std::nullopt;
   if (text && unanswered.empty()) return *std::move(text);
   const std::string refusal = "ac-advisor: " + input + ": ";  // by configuration.py, in our words
-  const std::string said = last_line(read_file(log).value_or(""));
-  if (said.starts_with(refusal)) throw UserError(said.substr(refusal.size()));
-  const std::string why = unanswered.empty() ? said
+  const std::string told = read_file(log).value_or(""), last = last_line(told);
+  if (last.starts_with(refusal)) throw UserError(last.substr(refusal.size()));
+  const std::string why = unanswered.empty() ? exception_of(told)
                                              : "it called " + unanswered +
                                                    ", which the emulated device does not answer";
   std::error_code none;
@@ -161,9 +188,9 @@ model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
   graph::Graph read = graph::read_graph(graph, origin);
   read.captured = fmt::format(
       "the step is the one that transformers {} and PyTorch {} ran of this configuration on an "
-      "emulated {} at {} x {} in {}, captured in {:.1f} s (docs/graphs.md)",
+      "emulated {} at {} x {} in {}{}, captured in {:.1f} s (docs/graphs.md)",
       made.python.transformers, made.python.torch, asked.gpu, asked.batch, asked.seq,
-      precision_of(asked), made.seconds);
+      precision_of(asked), read.given.empty() ? "" : " of " + read.given, made.seconds);
   read.name = config.name;
   model::ModelSpec spec = model::of_graph(std::make_shared<const graph::Graph>(std::move(read)));
   model::read_published(config, spec);

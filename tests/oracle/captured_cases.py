@@ -12,6 +12,29 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_expe
 MOST_EXPERTS = 16
 
 
+# What a class's defaults leave out without which transformers' own model of them is not made or does not run, as
+# published configurations have it where there are such.
+RUNS_WITH = {
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8.0, "rope_theta": 500000.0}},
+    "deepseek_v2": {"num_experts_per_tok": 6, "moe_intermediate_size": 1408},
+    "dots1": {"n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2},
+    "glm4_moe": {"head_dim": 128},
+    "granitemoehybrid": {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"]},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 64, "moe_topk": 8},
+    "lfm2_moe": {"layer_types": (["conv"] * 3 + ["full_attention"]) * 8},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "qwen4_exp_text": {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128, "indexer_budget": 2048,
+                       "indexer_compress_ratio": 16, "rope_parameters": {
+                           "rope_type": "default", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25}},
+    "reformer": {"is_decoder": True, "axial_pos_shape": [8, 16]},
+    "xmod": {"default_language": "en_XX"},
+}
+RUNS_WITH["qwen4_exp"] = {"text_config": RUNS_WITH["qwen4_exp_text"]}
+
+
 def kinds(values):
     return {repr(value) for value in values}
 
@@ -37,8 +60,8 @@ def few_experts(values):
 
 def small(model_type, head="CAUSAL_LM", few=True, **more):
     """What transformers would write to config.json of a small model of this type, whose class has this head; of all
-    layers and experts where not `few`."""
-    values = CONFIG_MAPPING[model_type](**more).to_dict()
+    layers and experts where not `few`; `more`: values of its own."""
+    values = CONFIG_MAPPING[model_type](**RUNS_WITH.get(model_type, {}) | more).to_dict()
     for part in [values] + [values[n] for n in ("text_config", "decoder_config") if isinstance(values.get(n), dict)]:
         if few:
             few_layers(part)
@@ -56,8 +79,8 @@ def all_types():
 # What of the class's defaults must be otherwise.
 TYPES = {
     "gemma4_text": {}, "qwen3_5_text": {}, "qwen3_5_moe_text": {}, "deepseek_v32": {}, "glm4_moe_lite": {},
-    "glm_moe_dsa": {}, "minimax_m2": {}, "nemotron_h": {}, "lfm2": {}, 
-    "granitemoehybrid": {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"]}, "seed_oss": {},
+    "glm_moe_dsa": {}, "minimax_m2": {}, "nemotron_h": {}, "lfm2": {},
+    "granitemoehybrid": {}, "seed_oss": {},
     "ernie4_5": {}, "ernie4_5_moe": {}, "exaone4": {}, "olmo_hybrid": {}, "apertus": {}, "arcee": {},
     "helium": {}, "mamba": {}, "mamba2": {}, "falcon_mamba": {}, "bamba": {}, "jamba": {}, "zamba2": {}, "rwkv": {},
     "gpt_bigcode": {}, "mpt": {}, "codegen": {}, "biogpt": {}, "gpt_neo": {}, "persimmon": {}, "olmo": {},
