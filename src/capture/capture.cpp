@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/dryrun/dryrun.hpp"
@@ -102,31 +103,28 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
-/// The line of a text that begins there, without its end.
-std::string line_at(const std::string& text, std::size_t begin) {
-  return text.substr(begin, text.find('\n', begin) - begin);
-}
-
-/// Where the line behind that one begins.
-std::size_t behind(const std::string& text, std::size_t begin) {
-  const std::size_t end = text.find('\n', begin);
-  return end == std::string::npos ? text.size() : end + 1;
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \r");
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \r") - begin + 1));
 }
 
 /// What Python's last traceback ends with: the exception's first line that says something. Frames
-/// are indented, and the message may go on for lines. Without a traceback the last line.
+/// are indented, and a message may go on for lines. Without a traceback the last line.
 std::string exception_of(const std::string& text) {
   constexpr std::string_view traceback = "Traceback (most recent call last):\n";
   const std::size_t found = text.rfind(traceback);
   if (found == std::string::npos) return last_line(text);
-  std::size_t at = found + traceback.size();
-  while (at < text.size() && (text[at] == ' ' || text[at] == '\n')) at = behind(text, at);
-  std::string line = line_at(text, at);
-  while (!line.empty() && line.find_last_not_of(": ") + 1 < line.size() && at < text.size()) {
-    at = behind(text, at);
-    line = line.substr(0, line.find_last_not_of(' ') + 1) + " " + line_at(text, at);
+  std::istringstream behind(text.substr(found + traceback.size()));
+  std::string exception;
+  for (std::string line; std::getline(behind, line);) {
+    if (exception.empty() && line.starts_with(' ')) continue;
+    line = trimmed(line);
+    if (line.empty()) continue;
+    exception += (exception.empty() ? "" : " ") + line;
+    if (!line.ends_with(':')) break;
   }
-  return line.empty() ? last_line(text) : line;
+  return exception.empty() ? last_line(text) : exception;
 }
 
 /// The words after `ac-advisor import --gpu NAME --`.
