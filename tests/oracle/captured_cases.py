@@ -2,6 +2,7 @@
 layers and experts, and steps of them in the planner's words."""
 
 import functools
+import random
 
 from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
@@ -91,6 +92,13 @@ HEADS = {
     "modernbert": "SEQUENCE_CLASSIFICATION", "roberta": "TOKEN_CLASSIFICATION", "distilbert": "QUESTION_ANSWERING",
     "vit": "IMAGE_CLASSIFICATION", "whisper": "SPEECH_SEQ_2_SEQ",
 }
+# By their families, and those that transformers' own class does not run of (docs/captured_types.md).
+PLANNED_BY_FAMILY = (
+    "bloom cohere cohere2 deepseek_v2 deepseek_v3 falcon gemma gemma2 gemma3 gemma3_text glm glm4 glm4_moe gpt2 gpt_neox "
+    "gpt_oss gptj granite llama llama4 llama4_text ministral3 mistral mixtral nemotron olmo2 olmo3 olmoe opt phi phi3 "
+    "phimoe qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next smollm3 stablelm starcoder2").split()
+NOT_RUN = "gemma3n gemma4_assistant gemma4_unified_assistant musicgen musicgen_melody".split()
+DRAWN, SEED = 32, 20261128
 BATCH, SEQ = 4, 512
 # Those that are scanned token by token, in Python; Whisper's texts are short.
 SEQS = dict.fromkeys(("mamba", "falcon_mamba", "jamba", "rwkv", "hrm_text"), 64) | {"whisper": 128}
@@ -107,3 +115,14 @@ def all_cases():
     for model in ("qwen3_5_text", "gemma4_text", "lfm2", "bert", "t5", "vit"):
         for ac in ("none", "full"):
             yield {"model": model, "batch": BATCH, "seq": SEQ, "ac": ac, "param_dtype": "fp32", "autocast": "bf16"}
+
+
+def drawn_cases():
+    """Of types that were not compared before, each at a size of its own: without checkpoints, and with some."""
+    draw = random.Random(SEED)
+    known = {*TYPES, *PLANNED_BY_FAMILY, *NOT_RUN}
+    for model in draw.sample([name for name in all_types() if name not in known], DRAWN):
+        size = {"batch": draw.randint(1, 4), "seq": draw.choice((96, 128, 200, 256))}
+        more = {"param_dtype": "fp32", "autocast": "bf16"} if draw.random() < 0.25 else {}
+        for ac in ("none", draw.choice(("full", "every:2", "selective"))):
+            yield {"model": model} | size | {"ac": ac} | more

@@ -143,7 +143,7 @@ class Configured:
         taken = inspect.signature(model.forward).parameters
         inputs = self.inputs(self.config, batch, seq)
         self.given = list(inputs)
-        if "use_cache" in taken:
+        if takes_use_cache(taken, self.config):
             inputs["use_cache"] = False
         for name in ("token_type_ids", "mm_token_type_ids"):  # without them some wrappers do not train: all are text
             if name in taken and "pixel_values" in taken:
@@ -152,6 +152,12 @@ class Configured:
             model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)
         floats = {name: value.to(self.dtype) for name, value in inputs.items() if value_is_float(value)}
         return model, inputs | floats, None
+
+
+def takes_use_cache(parameters, config):
+    """By name, or among the rest that it hands on to the model inside, which has one by default."""
+    hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return "use_cache" in parameters or (hands_on and getattr(config.get_text_config(), "use_cache", None) is True)
 
 
 def value_is_float(value):
