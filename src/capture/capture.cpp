@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "ac_advisor/version.hpp"
 #include "cache.hpp"
 #include "files/fingerprint.hpp"
+#include "graph/lifetimes.hpp"
 #include "model/found_config.hpp"
 #include "model/reading.hpp"
 #include "model/unknown_architecture.hpp"
@@ -46,15 +48,17 @@ std::string precision_of(const Asked& asked) {
   return std::string(dtype_of(asked)) + (asked.autocast ? " with autocast" : "");
 }
 
-/// A graph of that size and dtype of which nothing else is known: what may be asked of any.
+/// A graph of that size and dtype of which nothing else is known: what may be asked of any. It has
+/// as many blocks as a graph may: how many there are is for the captured one to say.
 model::ModelSpec any_graph(const Asked& asked, const std::string& name) {
   graph::Graph g;
   g.name = name;
   g.batch = asked.batch;
   g.seq = asked.seq;
   g.autocast = asked.autocast;
-  g.modules = {{"", -1}, {"blocks.0", -1}};
-  g.blocks = {1};
+  g.modules.assign(1 + graph::most_blocks, {"", -1});
+  g.blocks.resize(graph::most_blocks);
+  std::iota(g.blocks.begin(), g.blocks.end(), 1);
   g.storages = {asked.wide ? 4 : 2};
   g.tensors = {{0, asked.wide ? graph::DType::float32 : graph::DType::bfloat16, {1}}};
   g.parameters = {{"weight", 0, true, 0}};

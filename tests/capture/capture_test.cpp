@@ -281,6 +281,13 @@ TEST_CASE("neither --capture never nor options that no graph takes ask a Python"
   CHECK(place.calls().empty());
 }
 
+TEST_CASE("how many blocks a captured model has is known once it is captured") {
+  if (!has_emulator()) return;
+  Place place;
+  CHECK(place.load({{"--ac", "every:2"}}).graph->blocks.size() == 2);
+  CHECK(lines(place.calls()) == 2);  // a probe, and the capture
+}
+
 TEST_CASE("a known family is captured where that is asked for always") {
   if (!has_emulator()) return;
   Place place;
