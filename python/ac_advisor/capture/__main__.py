@@ -100,8 +100,7 @@ def main():
     graph["made_by"] |= make_model.about() if given.config else {"model": given.model}
     temporary = given.output + ".part"
     with open(temporary, "w") as file:
-        json.dump(graph, file, separators=(",", ":"))
-        file.write("\n")
+        file.write(json.dumps(graph, separators=(",", ":")) + "\n")  # dump has no encoder in C
     os.replace(temporary, given.output)
     ops = len(graph["micro_batches"][0]["ops"])
     print(f"{given.output}: {ops} ops, {len(graph['parameters'])} parameters", file=sys.stderr)
