@@ -9,6 +9,7 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+LEAST = {"zamba": 9}  # its second layer of attention: the weights that they share are looked for
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 MOST_EXPERTS = 16
 
@@ -40,14 +41,14 @@ def kinds(values):
     return {repr(value) for value in values}
 
 
-def few_layers(values, most=8):
-    """In place: of lists by layer as many first ones as have every kind, two at least."""
+def few_layers(values, least, most=8):
+    """In place: of lists by layer as many first ones as have every kind, `least` at least."""
     names = [name for name in LAYERS if isinstance(values.get(name), int)]
     if not names:
         return
     layers = values[names[0]]
     by_layer = [name for name, value in values.items() if isinstance(value, list) and len(value) == layers > 2]
-    few = min(layers, 2)
+    few = min(layers, least)
     while few < min(layers, most) and any(kinds(values[n][:few]) != kinds(values[n]) for n in by_layer):
         few += 1
     values |= {name: values[name][:few] for name in by_layer} | dict.fromkeys(names, few)
@@ -65,7 +66,7 @@ def small(model_type, head="CAUSAL_LM", few=True, **more):
     values = CONFIG_MAPPING[model_type](**RUNS_WITH.get(model_type, {}) | more).to_dict()
     for part in [values] + [values[n] for n in ("text_config", "decoder_config") if isinstance(values.get(n), dict)]:
         if few:
-            few_layers(part)
+            few_layers(part, LEAST.get(model_type, 2))
             few_experts(part)
     classes = getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES")[model_type]
     values["architectures"] = [classes if isinstance(classes, str) else classes[0]]
