@@ -200,9 +200,10 @@ TEST_CASE("a capture that fails is told by its exception's line, and leaves noth
 
   // Messages of several lines, the first of which may be empty, and warnings that follow.
   const auto failing = [&](const std::string& ending) {
-    place.script(answer, "cat >&2 <<'EOF'\nTraceback (most recent call last):\n  File \"a.py\", line 1, in "
-                         "<module>\n    torch.empty(None)\n    ~~~~~~~~~~~^^^^^^\n" +
-                             ending + "\nEOF\nexit 1");
+    place.script(answer,
+                 "cat >&2 <<'EOF'\nTraceback (most recent call last):\n  File \"a.py\", line 1, in "
+                 "<module>\n    torch.empty(None)\n    ~~~~~~~~~~~^^^^^^\n" +
+                     ending + "\nEOF\nexit 1");
     return place.error();
   };
   CHECK(contains(failing("TypeError: empty() got one of:\n * (tuple of ints size)\nwarning: left"),
@@ -314,7 +315,8 @@ TEST_CASE("a wrapper whose encoder is not planned is captured with text alone, w
   CHECK(contains(never, "(--capture auto)"));
   place.script("{\"torch\": \"2.11.0\", \"transformers\": \"5.23.0\"}", "exit 1");
   const std::string error = place.error({{"--seq", "32"}});
-  CHECK(contains(error, "\"model_type\": \"got_ocr2\" has no family here; it wraps its text model"));
+  CHECK(
+      contains(error, "\"model_type\": \"got_ocr2\" has no family here; it wraps its text model"));
   CHECK(contains(error, "save the object \"text_config\""));
   CHECK(contains(error, "its capture failed (exit code 1)"));
 }
