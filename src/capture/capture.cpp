@@ -6,8 +6,10 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/dryrun/dryrun.hpp"
@@ -18,6 +20,7 @@
 #include "ac_advisor/version.hpp"
 #include "cache.hpp"
 #include "files/fingerprint.hpp"
+#include "graph/lifetimes.hpp"
 #include "model/found_config.hpp"
 #include "model/reading.hpp"
 #include "model/unknown_architecture.hpp"
@@ -45,15 +48,17 @@ std::string precision_of(const Asked& asked) {
   return std::string(dtype_of(asked)) + (asked.autocast ? " with autocast" : "");
 }
 
-/// A graph of that size and dtype of which nothing else is known: what may be asked of any.
+/// A graph of that size and dtype of which nothing else is known: what may be asked of any. It has
+/// as many blocks as a graph may: how many there are is for the captured one to say.
 model::ModelSpec any_graph(const Asked& asked, const std::string& name) {
   graph::Graph g;
   g.name = name;
   g.batch = asked.batch;
   g.seq = asked.seq;
   g.autocast = asked.autocast;
-  g.modules = {{"", -1}, {"blocks.0", -1}};
-  g.blocks = {1};
+  g.modules.assign(1 + graph::most_blocks, {"", -1});
+  g.blocks.resize(graph::most_blocks);
+  std::iota(g.blocks.begin(), g.blocks.end(), 1);
   g.storages = {asked.wide ? 4 : 2};
   g.tensors = {{0, asked.wide ? graph::DType::float32 : graph::DType::bfloat16, {1}}};
   g.parameters = {{"weight", 0, true, 0}};
@@ -102,6 +107,30 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \r");
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \r") - begin + 1));
+}
+
+/// What Python's last traceback ends with: the exception's first line that says something. Frames
+/// are indented, and a message may go on for lines. Without a traceback the last line.
+std::string exception_of(const std::string& text) {
+  constexpr std::string_view traceback = "Traceback (most recent call last):\n";
+  const std::size_t found = text.rfind(traceback);
+  if (found == std::string::npos) return last_line(text);
+  std::istringstream behind(text.substr(found + traceback.size()));
+  std::string exception;
+  for (std::string line; std::getline(behind, line);) {
+    if (exception.empty() && line.starts_with(' ')) continue;
+    line = trimmed(line);
+    if (line.empty()) continue;
+    exception += (exception.empty() ? "" : " ") + line;
+    if (!line.ends_with(':')) break;
+  }
+  return exception.empty() ? last_line(text) : exception;
+}
+
 /// The words after `ac-advisor import --gpu NAME --`.
 std::vector<std::string> command_of(const Asked& asked, const Python& python,
                                     const std::string& config, const std::string& output) {
@@ -136,9 +165,9 @@ std::string run_capture(const model::FoundConfig& config, const Asked& asked, co
   auto text = run.exit_code == 0 ? read_file(output) : std::nullopt;
   if (text && unanswered.empty()) return *std::move(text);
   const std::string refusal = "ac-advisor: " + input + ": ";  // by configuration.py, in our words
-  const std::string said = last_line(read_file(log).value_or(""));
-  if (said.starts_with(refusal)) throw UserError(said.substr(refusal.size()));
-  const std::string why = unanswered.empty() ? said
+  const std::string told = read_file(log).value_or(""), last = last_line(told);
+  if (last.starts_with(refusal)) throw UserError(last.substr(refusal.size()));
+  const std::string why = unanswered.empty() ? exception_of(told)
                                              : "it called " + unanswered +
                                                    ", which the emulated device does not answer";
   std::error_code none;
@@ -161,9 +190,9 @@ model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
   graph::Graph read = graph::read_graph(graph, origin);
   read.captured = fmt::format(
       "the step is the one that transformers {} and PyTorch {} ran of this configuration on an "
-      "emulated {} at {} x {} in {}, captured in {:.1f} s (docs/graphs.md)",
+      "emulated {} at {} x {} in {}{}, captured in {:.1f} s (docs/graphs.md)",
       made.python.transformers, made.python.torch, asked.gpu, asked.batch, asked.seq,
-      precision_of(asked), made.seconds);
+      precision_of(asked), read.given.empty() ? "" : " of " + read.given, made.seconds);
   read.name = config.name;
   model::ModelSpec spec = model::of_graph(std::make_shared<const graph::Graph>(std::move(read)));
   model::read_published(config, spec);

@@ -60,6 +60,7 @@ class Reader {
     for (const char* key : {"torch", "gpu"}) static_cast<void>(made_by.at(key).text());
     for (const char* key : {"model", "transformers"})
       if (const auto from = made_by.find(key)) static_cast<void>(from->text());
+    if (const auto names = made_by.find("given")) g_.given = names->text();
     if (const auto type = made_by.find("autocast")) {
       g_.autocast = type->text() == "bf16";
       if (!g_.autocast) type->fail("must be \"bf16\"");

@@ -85,11 +85,12 @@ class Scanner {
   }
 
   void made_by() {
-    constexpr std::array<std::string_view, 5> keys{"torch", "gpu", "model", "transformers",
-                                                   "autocast"};
+    constexpr std::array<std::string_view, 6> keys{"torch",        "gpu",      "model",
+                                                   "transformers", "autocast", "given"};
     const std::uint32_t there = object(keys, [&](std::size_t key) {
       const std::string_view text = t_.string();
       if (key == 4) require(g_.autocast = text == "bf16");
+      if (key == 5) g_.given = text;
     });
     require((there & 3U) == 3U);
   }

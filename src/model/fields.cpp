@@ -38,10 +38,14 @@ Fields Fields::inside(std::string_view name, const JsonValue::Object& object) co
   return inner;
 }
 
-void Fields::fail(std::string_view name, std::string_view why) const {
+std::string Fields::named(std::string_view name) const {
   const JsonValue* value = object_.find(name);
-  throw UserError(fmt::format("{}: \"{}{}\"{} {}", origin_, prefix_, name,
-                              value != nullptr ? ": " + shown(*value) : "", why));
+  return fmt::format("{}: \"{}{}\"{}", origin_, prefix_, name,
+                     value != nullptr ? ": " + shown(*value) : "");
+}
+
+void Fields::fail(std::string_view name, std::string_view why) const {
+  throw UserError(fmt::format("{} {}", named(name), why));
 }
 
 void Fields::fail(std::string_view why) const {

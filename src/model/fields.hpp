@@ -38,7 +38,9 @@ class Fields {
   const JsonValue::Object* maybe_object(std::string_view name) const;
   const JsonValue::List* maybe_list(std::string_view name) const;
 
-  /// "file: "field": value why"
+  /// "file: "field": value"
+  [[nodiscard]] std::string named(std::string_view name) const;
+  /// The same, and why.
   [[noreturn]] void fail(std::string_view name, std::string_view why) const;
   /// "file: why"
   [[noreturn]] void fail(std::string_view why) const;

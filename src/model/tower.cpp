@@ -13,6 +13,7 @@
 
 #include "in_quotes.hpp"
 #include "sizes.hpp"
+#include "unknown_architecture.hpp"
 #include "unread_fields.hpp"
 
 namespace ac_advisor::model {
@@ -392,6 +393,17 @@ constexpr std::string_view ways_out =
     "to plan the text model alone, save the object \"text_config\" as a config.json of its own; to "
     "plan all of it, capture it with ac-advisor import (docs/graphs.md)";
 
+/// transformers' own step of it can be captured, with text alone.
+[[noreturn]] void fail_unknown_encoder(const Fields& fields, std::string_view field,
+                                       std::string_view why) {
+  const std::string named = fields.named(field);
+  throw UnknownArchitecture(
+      fmt::format("{} {}; {}; plan, advise, explain and check capture its step of text alone with "
+                  "transformers (--capture auto)",
+                  named, why, ways_out),
+      named, fmt::format("; it {}; {}", why, ways_out));
+}
+
 std::string wrapper_names() {
   std::string names;
   for (const Wrapper& wrapper : wrappers)
@@ -416,7 +428,7 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
       vision.maybe_text("model_type").value_or(std::string(wrapper.encoder));
   const Sizes* absent = given != nullptr ? encoder_sizes(encoder) : &wrapper.own;
   if (absent == nullptr)
-    vision.fail("model_type", fmt::format("is an encoder that is not planned; {}", ways_out));
+    fail_unknown_encoder(vision, "model_type", "is an encoder that is not planned");
   Sizes s = read_sizes(vision, *absent);
   if (s.hidden % s.heads != 0 && s.hidden == wrapper.own.hidden &&
       !vision.has("num_attention_heads")) {
@@ -463,14 +475,16 @@ void read_wrapper(const Fields& outer, ModelSpec& spec) {
   const auto name = outer.maybe_text("model_type");
   const Wrapper* wrapper = name ? find_wrapper(*name) : nullptr;
   static_cast<void>(outer.maybe_object("text_config"));
-  if (wrapper == nullptr)
-    outer.fail("model_type",
-               fmt::format("{}wraps its text model with encoders that are not planned (planned "
-                           "wrappers: {}); {}",
-                           name ? "" : "is missing: the file ", wrapper_names(), ways_out));
+  if (wrapper == nullptr) {
+    const std::string why = fmt::format(
+        "wraps its text model with encoders that are not planned (planned wrappers: {})",
+        wrapper_names());
+    if (name) fail_unknown_encoder(outer, "model_type", why);
+    outer.fail("model_type", fmt::format("is missing: the file {}; {}", why, ways_out));
+  }
   for (const char* other : {"audio_config", "speech_config"})
     if (outer.maybe_object(other) != nullptr)
-      outer.fail(other, fmt::format("is an encoder that is not planned; {}", ways_out));
+      fail_unknown_encoder(outer, other, "is an encoder that is not planned");
   const bool tied = outer.flag("tie_word_embeddings", wrapper->tied_embeddings);
   // LlavaConfig takes its decoder's where its own says no.
   spec.tied_embeddings = tied || (!wrapper->tied_embeddings && spec.tied_embeddings);

@@ -185,7 +185,7 @@ TEST_CASE("another size, dtype, GPU, version or configuration is another capture
   CHECK(lines(place.calls()) == 8);
 }
 
-TEST_CASE("a capture that fails is told by its last line, and leaves nothing") {
+TEST_CASE("a capture that fails is told by its exception's line, and leaves nothing") {
   if (!has_emulator()) return;
   Place place;
   const std::string answer = "{\"torch\": \"2.11.0\", \"transformers\": \"5.23.0\"}";
@@ -197,6 +197,21 @@ TEST_CASE("a capture that fails is told by its last line, and leaves nothing") {
   CHECK(contains(error, "its capture failed (exit code 1): ValueError: n_embd 64 is wrong; "));
   CHECK(contains(error, "ac-advisor import --gpu h100-80gb -- "));
   CHECK(place.kept() == 0);
+
+  // Messages of several lines, the first of which may be empty, and warnings that follow.
+  const auto failing = [&](const std::string& ending) {
+    place.script(answer,
+                 "cat >&2 <<'EOF'\nTraceback (most recent call last):\n  File \"a.py\", line 1, in "
+                 "<module>\n    torch.empty(None)\n    ~~~~~~~~~~~^^^^^^\n" +
+                     ending + "\nEOF\nexit 1");
+    return place.error();
+  };
+  CHECK(contains(failing("TypeError: empty() got one of:\n * (tuple of ints size)\nwarning: left"),
+                 "(exit code 1): TypeError: empty() got one of: * (tuple of ints size); all that"));
+  CHECK(contains(failing("ImportError: \nA requires timm: `pip\ninstall timm`."),
+                 "(exit code 1): ImportError: A requires timm: `pip; all that"));
+  CHECK(contains(failing("KeyError: 'full_attention'"), "): KeyError: 'full_attention'; all that"));
+  CHECK(contains(failing("KeyError:"), "): KeyError:; all that"));
 
   place.script(answer, "head -c 100 \"$here/graph.json\" > \"$last\"");  // half of a file
   CHECK(contains(place.error(), ".graph.json: line 1"));
@@ -267,6 +282,13 @@ TEST_CASE("neither --capture never nor options that no graph takes ask a Python"
   CHECK(place.calls().empty());
 }
 
+TEST_CASE("how many blocks a captured model has is known once it is captured") {
+  if (!has_emulator()) return;
+  Place place;
+  CHECK(place.load({{"--ac", "every:2"}}).graph->blocks.size() == 2);
+  CHECK(lines(place.calls()) == 2);  // a probe, and the capture
+}
+
 TEST_CASE("a known family is captured where that is asked for always") {
   if (!has_emulator()) return;
   Place place;
@@ -275,6 +297,28 @@ TEST_CASE("a known family is captured where that is asked for always") {
       R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 128})");
   CHECK_FALSE(place.load().graph);
   CHECK(place.load({}, {capture::When::always, "", {}}).graph);
+}
+
+TEST_CASE("a wrapper whose encoder is not planned is captured with text alone, which is told") {
+  if (!has_emulator()) return;
+  Place place;
+  place.folder_.write("config.json",
+                      R"({"model_type": "got_ocr2", "text_config": {"model_type": "qwen2"}})");
+  Json graph = small_graph();
+  graph["made_by"]["given"] = "input_ids and labels";
+  place.folder_.write("graph.json", graph.dump());
+  const model::ModelSpec spec = place.load();
+  REQUIRE(spec.graph);
+  CHECK(contains(spec.graph->captured, "at 2 x 16 in bf16 of input_ids and labels, captured in "));
+  const std::string never = place.error({}, {capture::When::never, "", {}});
+  CHECK(contains(never, "wraps its text model with encoders that are not planned"));
+  CHECK(contains(never, "(--capture auto)"));
+  place.script("{\"torch\": \"2.11.0\", \"transformers\": \"5.23.0\"}", "exit 1");
+  const std::string error = place.error({{"--seq", "32"}});
+  CHECK(
+      contains(error, "\"model_type\": \"got_ocr2\" has no family here; it wraps its text model"));
+  CHECK(contains(error, "save the object \"text_config\""));
+  CHECK(contains(error, "its capture failed (exit code 1)"));
 }
 
 TEST_CASE("a case of the gate is captured too") {

@@ -1,6 +1,7 @@
 """Allocated and reserved peaks and launches of real steps of model types that have no family, on the emulated device.
 
     ac-advisor dryrun --output /dev/null -- python captured_peaks.py captured_peaks.json [--only LABEL] [--again]
+    ac-advisor dryrun --output /dev/null -- python captured_peaks.py drawn_captured_peaks.json --drawn
 
 The model is what transformers makes of the case's configuration; the step is graph_peaks.py's. The file has the
 configurations, of which `ac-advisor plan` makes its own captures (tests/oracle/off_test.cpp).
@@ -17,7 +18,7 @@ import torch
 import transformers
 
 import graph_peaks
-from captured_cases import all_cases, config_of
+from captured_cases import all_cases, config_of, drawn_cases, small
 from emulated_cases import label
 from emulated_peaks import nothing_left
 from ac_advisor.capture.configuration import Configured
@@ -32,9 +33,9 @@ def measure(case, config):
     return figures
 
 
-def write(path, done):
-    cases = [done[label(case)] for case in all_cases() if label(case) in done]
-    models = {name: config_of(name) for name in dict.fromkeys(one["case"]["model"] for one in cases)}
+def write(path, wanted, made, done):
+    cases = [done[label(case)] for case in wanted if label(case) in done]
+    models = {name: made(name) for name in dict.fromkeys(one["case"]["model"] for one in cases)}
     source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
     with open(path + ".part", "w") as file:
         file.write('{"source": ' + json.dumps(source) + ', "captured": true, "models": {\n')
@@ -48,27 +49,29 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
     parser.add_argument("--again", action="store_true", help="those that the file has, too")
+    parser.add_argument("--drawn", action="store_true", help="the steps that were drawn")
     options = parser.parse_args()
+    wanted, made = (list(drawn_cases()), small) if options.drawn else (list(all_cases()), config_of)
     torch.ones((), device="cuda")
     done, failed = {}, 0
     if os.path.exists(options.output):
         with open(options.output) as file:
             done = {label(one["case"]): one for one in json.load(file)["cases"]}
-    for case in all_cases():
+    for case in wanted:
         name = label(case)
         if options.only not in name or (name in done and not options.again):
             continue
         start = time.time()
         try:
             nothing_left()
-            done[name] = {"case": case} | measure(case, config_of(case["model"]))
+            done[name] = {"case": case} | measure(case, made(case["model"]))
         except Exception as error:  # of this case alone: the others go on
             print(f"{name}  FAILED: {type(error).__name__}: {error}", flush=True)
             failed += 1
             continue
         print(f"{name}  {done[name]['peak_allocated']} {done[name]['peak_reserved']}  {time.time() - start:.1f} s",
               flush=True)
-        write(options.output, done)
+        write(options.output, wanted, made, done)
     return 1 if failed else 0
 
 

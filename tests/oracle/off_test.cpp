@@ -64,7 +64,7 @@ ordered_json compare(const OracleCase& one, const ordered_json& recorded, Summar
     figures = figures_of(one);
   } catch (const UserError& error) {
     ++all.refused;
-    INFO("refused: ", error.what());
+    INFO("refused: ", std::string(error.what()));
     // A step that was planned before must be; one that never was says so in the file.
     const bool planned_before = recorded.contains(one.label) && !before.contains("refused");
     CHECK_FALSE(planned_before);

@@ -180,6 +180,7 @@ struct Graph {
   std::array<MicroBatch, 2> micro_batches;
   std::optional<Scale> scale;
   bool autocast = false;  ///< its forward ran under torch.autocast in bf16
+  std::string given;      ///< the names of what the model was called with, where the file says
   std::string digest;     ///< of the file's text
   /// A sentence: by whom the step was run, where a configuration was captured by itself.
   std::string captured;

@@ -76,34 +76,31 @@ def find(model):
 
 
 def configured(given):
-    """Of --config: as `find`, and what else made the graph."""
+    """Of --config: what makes its model."""
     if importlib.util.find_spec("transformers") is None:
         refuse(f"transformers is not installed for {sys.executable}: pip install transformers")
     from .configuration import Configured, Unplanned
     try:
-        made = Configured(given.config, given.dtype or "bf16", given.autocast)
+        return Configured(given.config, given.dtype or "bf16", given.autocast)
     except Unplanned as why:
         refuse(f"{given.config}: {why}")
-    about = {"model": made.name, "transformers": made.version} | ({"autocast": "bf16"} if given.autocast else {})
-    return made.name, made, about
 
 
 def main():
     given = arguments()
     if given.config:
-        name, make_model, made_by = configured(given)
-        dtype = None
+        make_model = configured(given)
+        name, dtype = make_model.name, None
     else:
         name, make_model = find(given.model)
-        dtype, made_by = given.dtype, {"model": given.model}
+        dtype = given.dtype
     take = functools.partial(capture, make_model, dtype=dtype, blocks=given.blocks)
     graph = capture_scaled(take, given.batch, given.seq, given.scale) if given.scale else take(given.batch, given.seq)
     graph["name"] = given.name or name
-    graph["made_by"] |= made_by
+    graph["made_by"] |= make_model.about() if given.config else {"model": given.model}
     temporary = given.output + ".part"
     with open(temporary, "w") as file:
-        json.dump(graph, file, separators=(",", ":"))
-        file.write("\n")
+        file.write(json.dumps(graph, separators=(",", ":")) + "\n")  # dump has no encoder in C
     os.replace(temporary, given.output)
     ops = len(graph["micro_batches"][0]["ops"])
     print(f"{given.output}: {ops} ops, {len(graph['parameters'])} parameters", file=sys.stderr)

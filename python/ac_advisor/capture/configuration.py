@@ -24,8 +24,20 @@ def ids_of(config, batch, seq):
     return torch.randint(config.get_text_config(decoder=True).vocab_size, (batch, seq))
 
 
+def images_of(config, batch):
+    vision = getattr(config, "vision_config", config)
+    size = getattr(vision, "image_size", None)
+    if not isinstance(size, int):
+        raise Unplanned(f"what images {config.model_type} takes is not known here; capture it as MODULE:FUNCTION")
+    return torch.randn(batch, getattr(vision, "num_channels", 3), size, size)
+
+
+WITH_AN_IMAGE = ("git",)  # their losses leave out an image's places whether there is one or not
+
+
 def language(config, batch, seq):
-    return {"input_ids": ids_of(config, batch, seq), "labels": ids_of(config, batch, seq)}
+    inputs = {"input_ids": ids_of(config, batch, seq), "labels": ids_of(config, batch, seq)}
+    return inputs | ({"pixel_values": images_of(config, batch)} if config.model_type in WITH_AN_IMAGE else {})
 
 
 def classes(config, batch, seq):
@@ -49,12 +61,7 @@ def speech(config, batch, seq):
 
 
 def classes_of_images(config, batch, seq):
-    vision = getattr(config, "vision_config", config)
-    size = getattr(vision, "image_size", None)
-    if not isinstance(size, int):
-        raise Unplanned(f"what images {config.model_type} takes is not known here; capture it as MODULE:FUNCTION")
-    return {"pixel_values": torch.randn(batch, getattr(vision, "num_channels", 3), size, size),
-            "labels": torch.randint(config.num_labels, (batch,))}
+    return {"pixel_values": images_of(config, batch), "labels": torch.randint(config.num_labels, (batch,))}
 
 
 HEADS = (  # the auto class, and what its models' losses ask for; of a type without `architectures` the first that has it
@@ -121,7 +128,13 @@ class Configured:
         self.name, self.auto, self.inputs = head_of(self.config)
         if self.config.is_encoder_decoder and getattr(self.config, "decoder_start_token_id", None) is None:
             self.config.decoder_start_token_id = 0  # which token it is changes nothing
-        self.version = transformers.__version__
+        self.given = []
+
+    def about(self):
+        """Who made the graph, once it is made."""
+        given = ", ".join(self.given[:-1]) + " and " + self.given[-1]
+        told = {"model": self.name, "transformers": transformers.__version__, "given": given}
+        return told | ({"autocast": "bf16"} if self.autocast else {})
 
     def __call__(self, batch, seq):
         # Its decomposition is cuSOLVER's, which the emulated device does not answer; weights have no values there.
@@ -129,7 +142,8 @@ class Configured:
         model = self.auto.from_config(self.config, dtype=self.dtype)
         taken = inspect.signature(model.forward).parameters
         inputs = self.inputs(self.config, batch, seq)
-        if "use_cache" in taken:
+        self.given = list(inputs)
+        if takes_use_cache(taken, self.config):
             inputs["use_cache"] = False
         for name in ("token_type_ids", "mm_token_type_ids"):  # without them some wrappers do not train: all are text
             if name in taken and "pixel_values" in taken:
@@ -138,6 +152,12 @@ class Configured:
             model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)
         floats = {name: value.to(self.dtype) for name, value in inputs.items() if value_is_float(value)}
         return model, inputs | floats, None
+
+
+def takes_use_cache(parameters, config):
+    """By name, or among the rest that it hands on to the model inside, which has one by default."""
+    hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return "use_cache" in parameters or (hands_on and getattr(config.get_text_config(), "use_cache", None) is True)
 
 
 def value_is_float(value):

@@ -10,11 +10,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import torch
+from torch._C._profiler import _EventType
 
 from .products import flops_of, product_of
 from .step import MARK
 
 ENGINE = "autograd::engine::evaluate_function: "
+ALLOCATION, TORCH_OP = _EventType.Allocation, _EventType.TorchOp
 
 
 @dataclass
@@ -95,16 +97,17 @@ class Reader:
             self.event(event)
 
     def event(self, event):
-        kind = str(event.typed[0]).rsplit(".", 1)[-1]
-        if kind == "Allocation":
+        kind = event.tag  # its fields are made anew whenever they are asked for
+        if kind == ALLOCATION:
             return self.allocation(event)
-        if kind != "TorchOp":
+        if kind != TORCH_OP:
             return self.walk(event.children)
-        if event.name.startswith(MARK):
+        name = event.name
+        if name.startswith(MARK):
             return self.marked(event)
-        if event.name.startswith(ENGINE):
+        if name.startswith(ENGINE):
             return self.autograd_node(event)
-        self.torch_op(event)
+        self.torch_op(event, name)
 
     def marked(self, event):
         what = event.name.removeprefix(MARK)
@@ -128,14 +131,13 @@ class Reader:
         self.walk(event.children)
         self.node = before
 
-    def torch_op(self, event):
-        fields = event.typed[1]
-        sequence = fields.sequence_number if self.phase != "backward" else -1
+    def torch_op(self, event, name):
+        sequence = event.typed[1].sequence_number if self.phase != "backward" else -1
         if sequence >= 0:
             self.sequence_event[sequence] = event
         inside = self.unit is not None
-        dispatched = "::" in event.name and not event.name.startswith("profiler::")
-        if not inside and dispatched and not is_composite(event.name):
+        dispatched = "::" in name and not name.startswith("profiler::")
+        if not inside and dispatched and not is_composite(name):
             self.unit = self.begin(event)
         self.walk(event.children)
         if not inside:

@@ -127,8 +127,7 @@ def traced(run):
     gc.disable()
     torch.cuda.memory._record_memory_history(context=None, max_entries=10_000_000, clear_history=True)
     try:
-        with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True,
-                     acc_events=True) as profiler:
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as profiler:
             launches(True)
             with record_function(MARK + "step"):  # the tree leaves out what is freed outside of all ranges
                 result = run()
