@@ -249,12 +249,15 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --autocast " + autocast_option(c);
      }},
-    {"--images N --attn eager", "the encoder's own eager attention is not planned yet",
-     "use --attn auto",
+    {"--images N --attn eager or math",
+     "the encoder's attention by plain products is not planned yet", "use --attn auto",
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && c.run.attention == Attention::eager;
+       return with_images(c) &&
+              (c.run.attention == Attention::eager || c.run.attention == Attention::math);
      },
-     [](const ModelSpec&, const StepConfig& c) { return images(c) + " --attn eager"; }},
+     [](const ModelSpec&, const StepConfig& c) {
+       return images(c) + (c.run.attention == Attention::eager ? " --attn eager" : " --attn math");
+     }},
     {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
      "none of them is planned beside an encoder that runs", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -185,7 +185,7 @@ const Case cases[] = {
        c.precision.param_dtype = DType::f32;
      },
      "--images 1 --autocast bf16"},
-    {"--images N --attn eager",
+    {"--images N --attn eager or math",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        c.run.attention = Attention::eager;
