@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from . import complete, counts, numbers, scalars, scattered
+from . import complete, counts, numbers, scalars
 from .limits import FLOATS, limit
 
 #: Not wrapped: what computes nothing, attention and dropout (their only integers are random states,
@@ -98,8 +98,6 @@ def _kernel(name, schema, original):
         return counts.kernel(operator, original, counts.COUNTS[base])
     if len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor":
         kernel = _one_result(original, operator.finish)
-        if name in scattered.KERNELS:
-            return scattered.KERNELS[name](kernel)
     else:
         kernel = _results(original, operator.finish, operator.written)
     tensors = [i for i, a in enumerate(schema.arguments) if str(a.type) == "Tensor"]
