@@ -87,7 +87,7 @@ if(AC_ADVISOR_TESTS)
   target_link_options(ac_advisor_host_kernels_shared PRIVATE "LINKER:--exclude-libs,ALL")
 endif()
 
-add_executable(device_kernels_bench EXCLUDE_FROM_ALL
+add_executable(device_kernels_bench
   "${PROJECT_SOURCE_DIR}/bench/gpu/device_kernels.cpp")
 ac_advisor_target(device_kernels_bench)
 target_link_libraries(device_kernels_bench PRIVATE

@@ -212,12 +212,12 @@ void adamw(Table& table) {
 void shard_copies(Table& table) {
   Memory m;
   constexpr std::int64_t ranks = 64, hidden = 4096;
-  std::vector<std::int64_t> rows = {4096, 1024, 1024, 4096, 14336, 14336, 14336};
+  const std::vector<std::int64_t> parameter_rows = {4096, 1024, 1024, 4096, 14336, 14336, 14336};
   std::int64_t all = 0, start = 0;
-  for (const std::int64_t r : rows) all += r * hidden;
+  for (const std::int64_t r : parameter_rows) all += r * hidden;
   const auto* gathered = static_cast<const char*>(m.numbers(Element::bf16, all));
   std::vector<device::ShardCopy> copies;
-  for (const std::int64_t r : rows) {
+  for (const std::int64_t r : parameter_rows) {
     const std::int64_t part = r / ranks * hidden;
     copies.push_back({.from_type = Element::bf16,
                       .to_type = Element::bf16,
