@@ -153,8 +153,8 @@ bool read_adapter(Keys& keys) {
   // PEFT raises adapters to fp32 unless autocast_adapter_dtype is off.
   const bool raised =
       truth_of(keys.text("peft_autocast_adapter_dtype").value_or("true")).value_or(true);
-  // TRL wraps a model itself, and then casts adapters of a quantized one to bf16
-  if (!keys.under_zero() && !is_axolotl_rl(keys))  // whose engine casts adapters, too
+  // TRL casts the adapters that it makes of a quantized model to bf16
+  if (!keys.under_zero() && !trl_makes_adapters(keys))  // whose engine casts adapters, too
     keys.option("peft_autocast_adapter_dtype", "--lora-dtype", raised ? "fp32" : "bf16");
   if (fuses_adapters(keys, adapter))
     keys.assume(

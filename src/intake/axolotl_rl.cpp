@@ -1,8 +1,8 @@
 // axolotl's `rl: dpo, ipo, kto, orpo, simpo` (0.21.0): TRL 1.14.1's trainers, which its own add no
 // op to. core/builders/rl.py, core/trainers/dpo/__init__.py; the reference: train.py,
 // setup_reference_model.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <algorithm>
+#include <iterator>
 
 #include "tool.hpp"
 
@@ -12,13 +12,19 @@ namespace {
 struct Kind {
   std::string_view name;
   const char* task;
-  bool compares;  ///< with a reference
+  bool compares;  ///< with a reference; its trainer is then given the adapters' configuration
 };
 constexpr Kind kinds[] = {{"dpo", "dpo", true},
                           {"ipo", "dpo", true},
                           {"kto", "kto", true},
                           {"orpo", "orpo", false},
                           {"simpo", "simpo", false}};
+
+const Kind* kind_of(std::string_view name) {
+  const auto* kind = std::find_if(std::begin(kinds), std::end(kinds),
+                                  [&](const Kind& one) { return one.name == name; });
+  return kind == std::end(kinds) ? nullptr : kind;
+}
 
 /// Of a model with adapters the reference is the model with them off.
 void read_reference(Keys& keys, bool adapters) {
@@ -37,26 +43,21 @@ void read_dpo(Keys& keys, std::string_view name) {
     static_cast<void>(keys.unplanned("dpo_ld_alpha", "LD-DPO is not planned"));
   if (name == "ipo")
     return keys.assume("rl: ipo is planned as dpo: it launches a few kernels more");
-  if (!keys.in_file("dpo_loss_type")) return;
-  const std::vector<std::string> losses = keys.words("dpo_loss_type");
-  for (const std::string& loss : losses)
-    if (loss == "sft") static_cast<void>(keys.unplanned("dpo_loss_type", "sigmoid is planned"));
-  if (losses != std::vector<std::string>{"sigmoid"})
-    keys.assume(
-        fmt::format("dpo_loss_type: {} is planned as sigmoid: it launches a few kernels "
-                    "more or fewer of a number a row",
-                    fmt::join(losses, ", ")));
+  read_losses(keys, "dpo_loss_type", "sigmoid");
 }
 
 }  // namespace
 
 bool is_axolotl_rl(Keys& keys) { return !keys.text("rl").value_or("").empty(); }
 
+bool trl_makes_adapters(Keys& keys) {
+  const Kind* kind = kind_of(keys.text("rl").value_or(""));
+  return kind != nullptr && kind->compares;
+}
+
 void read_axolotl_rl(Keys& keys, bool adapters) {
   const std::string name = *keys.text("rl");
-  const Kind* kind = nullptr;
-  for (const Kind& one : kinds)
-    if (one.name == name) kind = &one;
+  const Kind* kind = kind_of(name);
   if (kind == nullptr)
     keys.refuse(
         "rl",
@@ -72,8 +73,8 @@ void read_axolotl_rl(Keys& keys, bool adapters) {
     read_reference(keys, adapters);
   }
   if (kind->task == std::string_view("dpo")) read_dpo(keys, name);
-  if (name == "simpo" && keys.text("cpo_alpha").value_or("1.0") != "0" &&
-      keys.text("cpo_alpha").value_or("1.0") != "0.0")
+  // CPOConfig: 1 where the file has none
+  if (name == "simpo" && (!keys.text("cpo_alpha") || is_weighted(keys, "cpo_alpha")))
     static_cast<void>(keys.unplanned(
         "cpo_alpha", "the chosen answers' cross-entropy is not planned; 0 is, pure SimPO"));
 }

@@ -141,8 +141,17 @@ void read_optimizer_class(Keys& keys, std::string_view key, std::string_view nam
 [[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);
 /// Checkpoints by `use_reentrant=True`, which `key` says; after what shards is known.
 void read_reentrant(Keys& keys, std::string_view key);
-/// axolotl's preference tuning: whether the file asks for it; its task, loss and reference.
+/// A weight of a term: whether there is one. What is no number is refused.
+[[nodiscard]] bool is_weighted(Keys& keys, const char* key);
+/// A loss of TRL's that holds what `planned` does.
+void assume_loss(Keys& keys, std::string_view key, const std::string& loss,
+                 const std::string& planned);
+/// The same of a list of losses, of which supervised tuning's is not planned.
+void read_losses(Keys& keys, std::string_view key, const std::string& planned);
+/// axolotl's preference tuning: whether the file asks for it, and whether TRL's trainer makes the
+/// adapters; its task, loss and reference.
 [[nodiscard]] bool is_axolotl_rl(Keys& keys);
+[[nodiscard]] bool trl_makes_adapters(Keys& keys);
 void read_axolotl_rl(Keys& keys, bool adapters);
 /// A DeepSpeed configuration: ZeRO's stage and what it keeps on the host. `key` names it in the
 /// training file.

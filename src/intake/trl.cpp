@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 
 #include "tool.hpp"
@@ -121,17 +120,6 @@ void read_completions(Keys& keys, const char* task) {
   read_rollout(keys);
 }
 
-/// A weight of a divergence: whether there is one.
-bool is_weighted(Keys& keys, const char* key) {
-  const std::optional<std::string> text = keys.text(key);
-  if (!text) return false;
-  double weight = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), weight);
-  if (problem != std::errc{} || end != text->data() + text->size())
-    keys.refuse(key, "is no number");
-  return weight != 0;
-}
-
 /// sft_trainer.py, __init__: a coefficient of 0 switches the routers' auxiliary loss off; of a
 /// class without that loss any other is an error.
 void read_router_loss(Keys& keys) {
@@ -204,13 +192,6 @@ void read_reference(Keys& keys, const char* key, bool precomputed = false) {
                                       : "model");
 }
 
-void assume_loss(Keys& keys, const std::string& loss, const std::string& planned) {
-  keys.assume(
-      fmt::format("loss_type: {} is planned as {}: it launches a few kernels more or fewer "
-                  "of a number a row or a token",
-                  loss, planned));
-}
-
 void read_rewarded(Keys& keys, const char* task, std::int64_t group) {
   begin(keys);
   read_completions(keys, task);
@@ -227,7 +208,7 @@ void read_rewarded(Keys& keys, const char* task, std::int64_t group) {
 void read_grpo(Keys& keys) {
   read_rewarded(keys, "grpo", 8);
   const std::string loss = keys.text("loss_type").value_or("dapo");
-  if (loss != "dapo") assume_loss(keys, loss, "dapo");
+  if (loss != "dapo") assume_loss(keys, "loss_type", loss, "dapo");
 }
 
 void read_rloo(Keys& keys) { read_rewarded(keys, "rloo", 2); }
@@ -249,12 +230,7 @@ void read_against_reference(Keys& keys, const char* task, const std::string& pla
   const bool precomputed = keys.flag("precompute_ref_log_probs");
   read_reference(keys, "precompute_ref_log_probs", precomputed);
   read_router_loss(keys);
-  if (!keys.in_file("loss_type")) return;
-  const std::vector<std::string> losses = keys.words("loss_type");
-  for (const std::string& loss : losses)
-    if (loss == "sft") static_cast<void>(keys.unplanned("loss_type", planned + " is planned"));
-  if (losses != std::vector<std::string>{planned})
-    assume_loss(keys, fmt::format("{}", fmt::join(losses, ", ")), planned);
+  read_losses(keys, "loss_type", planned);
 }
 
 void read_dpo(Keys& keys) {

@@ -379,12 +379,12 @@ std::optional<TowerRun> read_patch_run(const Sizes& s, const Fields& vision) {
     run.whole_layers = layer_list(vision, "fullatt_block_indexes", s.whole_layers);
   }
   const auto is_layer = [&](std::int64_t layer) { return layer >= 0 && layer < s.layers; };
-  const bool planned =
-      vision.maybe_text("hidden_act").value_or(third ? "gelu_pytorch_tanh" : "silu") ==
-          (third ? "gelu_pytorch_tanh" : "silu") &&
-      std::is_sorted(run.taps.begin(), run.taps.end()) &&
-      std::all_of(run.taps.begin(), run.taps.end(), is_layer) && s.hidden / s.heads % 4 == 0 &&
-      (third || run.window / s.merge / s.patch >= 1);
+  const std::string activation = third ? "gelu_pytorch_tanh" : "silu";
+  const bool planned = vision.maybe_text("hidden_act").value_or(activation) == activation &&
+                       std::is_sorted(run.taps.begin(), run.taps.end()) &&
+                       std::all_of(run.taps.begin(), run.taps.end(), is_layer) &&
+                       s.hidden / s.heads % 4 == 0 &&
+                       (third || run.window / s.merge / s.patch >= 1);
   return planned ? std::optional(run) : std::nullopt;
 }
 

@@ -56,10 +56,12 @@ void visit_patch_run(Run& run, Io io) {
 
 constexpr const char* form_words[] = {"clip", "qwen2_5", "qwen3"};
 
-model::TowerForm tower_form(const std::string& word) {
+model::TowerForm tower_form(const std::string& word, const std::string& origin) {
   for (std::size_t i = 0; i < std::size(form_words); ++i)
     if (word == form_words[i]) return static_cast<model::TowerForm>(i);
-  return model::TowerForm::clip;
+  throw UserError(
+      origin + ": \"model.tower.run.form\": \"" + word +
+      "\" is none of clip, qwen2_5 and qwen3; is this a profile that ac-advisor wrote?");
 }
 
 /// One visit for both directions: `io(name, member)` for every figure of the model.
@@ -315,7 +317,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         const auto read = [&](const char* name, auto& member) { run.at(name).get_to(member); };
         visit_tower_run(tower.run.emplace(), read);
         if (run.contains("form")) {
-          tower.run->form = tower_form(run.at("form").get<std::string>());
+          tower.run->form = tower_form(run.at("form").get<std::string>(), origin);
           visit_patch_run(*tower.run, read);
         }
       }

@@ -427,6 +427,8 @@ TEST_CASE("axolotl: rl is a trainer of TRL 1.14, whose logits are whole") {
   const intake::Training orpo = read(model + "rl: orpo\norpo_alpha: 0.1\n");
   CHECK(option(orpo, "--task") == "orpo");
   CHECK(option(orpo, "--ref").empty());
+  CHECK(option(read(model + "rl: orpo\n" + lora), "--lora-dtype") == "fp32");  // axolotl's own
+  CHECK(contains(why(model + "rl: simpo\ncpo_alpha: some\n"), "is no number"));
   CHECK(option(read(model + "rl: simpo\ncpo_alpha: 0.0\n"), "--task") == "simpo");
   CHECK(contains(why(model + "rl: simpo\n"), "--ignore cpo_alpha"));  // TRL's default is 1
   CHECK(contains(why(model + "rl: dpo\nsample_packing: true\n"), "does not go with rl"));

@@ -82,14 +82,18 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
     declare_adapter(l, leaf);
     return l;
   }
+  declare_lora(l, leaf);
+  return l;
+}
+
+void Lowering::declare_lora(Linear& l, Module leaf) {
   const std::int64_t rank = config_.adapters.rank;
   const bool by_rows = tp_ > 1 && ir::split_by_inputs(leaf);
   const DType type = lora_dtype(config_);
-  l.lora_a = trained({by_rows ? rank : part(rank), in}, type, leaf);
-  l.lora_b = trained({out, by_rows ? part(rank) : rank}, type, leaf);
+  l.lora_a = trained({by_rows ? rank : part(rank), l.in}, type, leaf);
+  l.lora_b = trained({l.out, by_rows ? part(rank) : rank}, type, leaf);
   s_.parameters.back().summed = by_rows;
-  if (config_.adapters.dora) l.magnitude = trained({out}, type, leaf);
-  return l;
+  if (config_.adapters.dora) l.magnitude = trained({l.out}, type, leaf);
 }
 
 /// DeepseekV3Attention.__init__

@@ -16,11 +16,18 @@ ir::ValueId Lowering::mismatched_log_probs(ir::Owner owner) {
   // The trainer's own ops around a reference's forward part it from the next one's.
   const ir::Owner around =
       std::exchange(owner_, owner == ir::Owner::no_grad ? owner : ir::Owner::policy);
-  const V labels = scored_labels();
-  const V log_probs = log_probs_of(owner, labels);
-  const V total = sum_of_sequence(log_probs);
+  V total = ir::no_id;
+  if (makes_whole_logits()) {
+    std::vector<V> output;
+    total = whole_total_apart(owner, output);
+    hold_all(output);
+  } else {
+    const V labels = scored_labels();
+    const V log_probs = log_probs_of(owner, labels);
+    total = sum_of_sequence(log_probs);
+    hold({labels, log_probs});
+  }
   p_.value(total).requires_grad = false;
-  hold({labels, log_probs});
   owner_ = around;
   return total;
 }

@@ -77,6 +77,7 @@ class Lowering : private Emission {
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
+  void declare_lora(Linear& l, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_delta(Block& b);
   void declare_inputs();
@@ -595,13 +596,11 @@ class Lowering : private Emission {
   };
   [[nodiscard]] bool makes_whole_logits() const;
   WholeScores whole_scores();
-  WholeScores whole_scores_apart(ir::Owner owner);
+  V whole_total_apart(ir::Owner owner, std::vector<V>& held);
   V sum_of_row(V log_probs);
   void mean_of_logits(V logits, std::int64_t tokens);
   void logged_entropy(const WholeScores& own);
   void logged_accuracy(V logits);
-  std::array<V, 2> whole_reference(std::vector<V>& held);
-  V whole_mismatched(ir::Owner owner);
   void loss_dpo_of_logits();
   void loss_kto_of_logits();
 

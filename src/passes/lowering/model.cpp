@@ -304,13 +304,8 @@ void Lowering::task_inputs() {
     if (task.compares()) clone_batch();
     return;
   }
-  if (makes_whole_logits()) {
-    labels_ = m_.labels;
-    if (task.kind == Task::kto) mismatched_ = whole_mismatched(ir::Owner::no_grad);
-    return;
-  }
   if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
-  labels_ = task.compares() ? scored_labels() : m_.labels;
+  labels_ = task.compares() && !makes_whole_logits() ? scored_labels() : m_.labels;
 }
 
 void Lowering::without_gradients(std::size_t first) {

@@ -30,11 +30,8 @@ Lowering::Linear Lowering::tower_linear(const char* name, std::int64_t in, std::
     l.weight = tower_tensor({out, in}, trained);
   l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
                                        : tower_tensor({out}, trained);
-  if (!config_.adapters.used() || !adapts(spec_, config_, {name, in, out, true})) return l;
-  const DType type = lora_dtype(config_);
-  l.lora_a = this->trained({config_.adapters.rank, in}, type, leaf);
-  l.lora_b = this->trained({out, config_.adapters.rank}, type, leaf);
-  if (config_.adapters.dora) l.magnitude = this->trained({out}, type, leaf);
+  if (config_.adapters.used() && adapts(spec_, config_, {name, in, out, true}))
+    declare_lora(l, leaf);
   return l;
 }
 

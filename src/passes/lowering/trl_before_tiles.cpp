@@ -2,7 +2,7 @@
 // with the losses "sigmoid" and "kto": logits are whole, the policy's and the reference's. From
 // v1.15 on the LM head makes them in tiles (preference.cpp, kto.cpp).
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include "lowering.hpp"
 
@@ -31,23 +31,26 @@ Lowering::WholeScores Lowering::whole_scores() {
   return scores;
 }
 
-/// The same of a forward without gradients, by the reference or the policy.
-Lowering::WholeScores Lowering::whole_scores_apart(ir::Owner owner) {
-  WholeScores scores;
-  apart(owner, [&](Lowering& scoring) {
-    scoring.before_step_ = owner == ir::Owner::no_grad;
-    scoring.phase_ = scoring.before_step_ ? Phase::forward : Phase::loss;
-    scoring.backbone();
-    scores = scoring.whole_scores();
-  });
-  return scores;
-}
-
 /// per_token_logps.sum(dim=1)
 ir::ValueId Lowering::sum_of_row(V log_probs) {
   const V total = out({config_.run.batch}, DType::f32, grad(log_probs));
   emit(OpKind::sum, {log_probs}, {total});
   return total;
+}
+
+/// The same of a forward without gradients, by the reference or the policy: what each row's tokens
+/// add up to. What the caller's frame has of the output goes to `held`.
+ir::ValueId Lowering::whole_total_apart(ir::Owner owner, std::vector<V>& held) {
+  WholeScores of;
+  apart(owner, [&](Lowering& scoring) {
+    scoring.before_step_ = owner == ir::Owner::no_grad;
+    scoring.phase_ = scoring.before_step_ ? Phase::forward : Phase::loss;
+    scoring.backbone();
+    of = scoring.whole_scores();
+  });
+  hold({of.of_tokens.entropy});
+  held.insert(held.end(), {of.logits, of.of_tokens.log_probs});
+  return sum_of_row(of.of_tokens.log_probs);
 }
 
 /// logits[mask.bool()].mean(-1).sum(), of as many tokens as the mask has.
@@ -85,22 +88,15 @@ void Lowering::logged_accuracy(V logits) {
   emit(OpKind::div, {correct, all}, {out({}, DType::f32, false)});
 }
 
-/// What the reference says of the answers. Its output lives as long as the caller's frame.
-std::array<ir::ValueId, 2> Lowering::whole_reference(std::vector<V>& held) {
-  const WholeScores of = whole_scores_apart(ir::Owner::reference);
-  hold({of.of_tokens.entropy});
-  held.insert(held.end(), {of.logits, of.of_tokens.log_probs});
-  return halves(sum_of_row(of.of_tokens.log_probs));
-}
-
 void Lowering::loss_dpo_of_logits() {
   const std::int64_t pairs = config_.run.batch / 2, s = config_.run.seq - 1,
                      scored = pairs * std::min(s, config_.run.seq - config_.task.prompt);
   const WholeScores own = whole_scores();
   const std::array<V, 2> policy = halves(sum_of_row(own.of_tokens.log_probs));
   std::vector<V> held{own.logits, own.of_tokens.log_probs, own.of_tokens.entropy};
-  const std::array<V, 2> reference =
-      config_.task.runs_reference() ? whole_reference(held) : s_.precomputed;
+  const std::array<V, 2> reference = config_.task.runs_reference()
+                                         ? halves(whole_total_apart(ir::Owner::reference, held))
+                                         : s_.precomputed;
   const V loss = sigmoid_loss_of_pairs(policy, reference, held);
   s_.loss = with_balance(loss, own.balance);
   logged_entropy(own);
@@ -114,19 +110,6 @@ void Lowering::loss_dpo_of_logits() {
   s_.outputs = {own.logits};
 }
 
-/// _compute_kl_logps: of answers to other prompts.
-ir::ValueId Lowering::whole_mismatched(ir::Owner owner) {
-  const ir::Owner around =
-      std::exchange(owner_, owner == ir::Owner::no_grad ? owner : ir::Owner::policy);
-  const WholeScores of = whole_scores_apart(owner);
-  hold({of.of_tokens.entropy});
-  const V total = sum_of_row(of.of_tokens.log_probs);
-  p_.value(total).requires_grad = false;
-  hold({of.logits, of.of_tokens.log_probs});
-  owner_ = around;
-  return total;
-}
-
 void Lowering::loss_kto_of_logits() {
   const std::int64_t rows = config_.run.batch, good = rows / 2, s = config_.run.seq - 1,
                      tokens = std::min(s, config_.run.seq - config_.task.prompt);
@@ -135,11 +118,8 @@ void Lowering::loss_kto_of_logits() {
   std::vector<V> held{own.logits, own.of_tokens.log_probs, own.of_tokens.entropy};
   V reference = s_.precomputed[0], mismatched = s_.precomputed[1];
   if (config_.task.runs_reference()) {
-    mismatched = whole_mismatched(ir::Owner::reference);
-    const WholeScores of = whole_scores_apart(ir::Owner::reference);
-    hold({of.of_tokens.entropy});
-    reference = sum_of_row(of.of_tokens.log_probs);
-    held.insert(held.end(), {of.logits, of.of_tokens.log_probs});
+    mismatched = mismatched_log_probs(ir::Owner::reference);
+    reference = whole_total_apart(ir::Owner::reference, held);
   }
   const V loss = loss_of_sides(said, reference, mismatched, held);
   logged_entropy(own);

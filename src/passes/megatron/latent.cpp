@@ -81,7 +81,7 @@ ir::ValueId MegatronLayers::gathered(V x) {
 }
 
 /// get_query_key_value_tensors and qkv_up_proj_and_rope_apply.
-MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x) {
+MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x, std::vector<V>& frame) {
   const model::LatentAttention& sizes = *spec_.latent;
   const std::int64_t n = part(spec_.heads);
   const auto by_head = [&](V flat, std::int64_t width) {
@@ -117,18 +117,19 @@ MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x) {
   emit(OpKind::cat, {k_plain, shared}, {k});
   emit(OpKind::clone, {values}, {v});
   hold({q_flat, kv_flat, q_turned, k_turned});
-  frame_ = {compressed, q, k, v};
+  frame = {compressed, q, k, v};
   return {q, k, v, true, true, true};
 }
 
 ir::ValueId MegatronLayers::latent_attention(const Block& b, V x) {
   const V normed = norm(x, b.norm1, b.norm1_bias, Module::norm1);
-  const Heads heads = latent_heads(b, normed);
+  std::vector<V> frame;
+  const Heads heads = latent_heads(b, normed, frame);
   const V context = config_.run.attention == Attention::eager
                         ? unfused_core(heads.q, heads.k, heads.v)
                         : fused_core(heads);
   const V y = linear(context, b.o, Split::rows, Module::o_proj);
-  hold_all(frame_);
+  hold_all(frame);
   return y;
 }
 

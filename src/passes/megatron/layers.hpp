@@ -134,7 +134,8 @@ class MegatronLayers : private Emission {
   void declare_latent_angles();
   std::pair<V, V> split_at(V x, std::int64_t first);
   V gathered(V x);
-  Heads latent_heads(const Block& b, V x);
+  /// `frame`: what the module's forward has names for.
+  Heads latent_heads(const Block& b, V x, std::vector<V>& frame);
   V latent_attention(const Block& b, V x);
 
   // ring.cpp
@@ -232,7 +233,6 @@ class MegatronLayers : private Emission {
   std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
   double attention_dropout_;
   std::unordered_map<V, const Parameter*> fused_;  ///< weights whose products add their gradients
-  std::vector<V> frame_;  ///< what the attention module's forward has names for
   V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
     loss_mask_ = ir::no_id;
 };

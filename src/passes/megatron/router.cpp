@@ -133,13 +133,14 @@ MegatronLayers::Routing MegatronLayers::by_sigmoid(const Block& b, V logits) {
   const Shape all = shape(logits), taken{all[0], moe.top_k}, row{all[0], 1};
   const DType type = dtype(logits);
   const bool corrected = moe.megatron->expert_bias, grouped = moe.groups > 1;
-  V wide = logits, scores = ir::no_id;
+  V wide = logits;
   if (type != DType::f32) {
     wide = plain(all, DType::f32);
     emit(OpKind::cast, {logits}, {wide});
   }
-  const V sigmoids = scores = plain(all, DType::f32);
+  const V sigmoids = plain(all, DType::f32);
   emit(OpKind::sigmoid, {wide}, {sigmoids});
+  V scores = sigmoids;
   if (type != DType::f32) {
     scores = plain(all, type);
     emit(OpKind::cast, {sigmoids}, {scores});
