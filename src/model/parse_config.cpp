@@ -414,12 +414,12 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   read_experts(family, fields, spec);
   set_family_facts(spec);
   refuse_unmodelled(family, fields, spec);
+  // A wrapper's older files have the decoder's fields beside its own.
+  if (section.object == &root && section.model_type == family.wrapper) read_wrapper(fields, spec);
   read_remarks(fields, spec);
   if (!family.own_code.empty())
     spec.reading.warnings.push_back(fmt::format(
         "transformers 5.23 has no code for {}: it is planned {}", family.name, family.own_code));
-  // A wrapper's older files have the decoder's fields beside its own.
-  if (section.object == &root && section.model_type == family.wrapper) read_wrapper(fields, spec);
   const bool own_class = section.model_type == family.name && root.find("auto_map") == nullptr;
   judge_unread_fields(family, fields, own_class, spec);
   if (section.object != &root) {

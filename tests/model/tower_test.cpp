@@ -143,6 +143,16 @@ TEST_CASE("qwen2_5_vl and qwen3_vl: an image has as many tokens as its sides hav
   CHECK(third.taps == std::vector<std::int64_t>{8, 16, 24});
 }
 
+TEST_CASE("a wrapper's older file, decoder's fields beside its own, has its encoder planned") {
+  nlohmann::json config = test::small_config("qwen2_5_vl");
+  config["vision_config"] = {{"depth", 4}};
+  const model::ModelSpec m = parse(config);
+  REQUIRE(m.tower);
+  CHECK(m.tower->run->layers == 4);
+  for (const std::string& warning : model::reading_warnings(m))
+    CHECK(warning.find("vision_config") == std::string::npos);
+}
+
 TEST_CASE("mistral3: the wrapper says whether the head is tied, its class says yes") {
   CHECK(model::parameter_count(parse(mistral_small())) == 23'340'456'960);
   auto config = mistral_small();
