@@ -129,6 +129,34 @@ def experts():
         yield shape("qwen3_moe_30b_2layers", ac=ac, world=8)
 
 
+def shared_experts():
+    """The same with experts that ranks share (ExpertParallel), drawn. Loads are balanced: each expert has as many rows."""
+    draw = random.Random("TorchTitan's ExpertParallel")
+    layouts = [{"world": 2, "ep": 2}, {"world": 4, "ep": 2}, {"world": 4, "ep": 4}, {"world": 8, "ep": 2},
+               {"world": 8, "ep": 4}, {"world": 8, "ep": 8}, {"world": 8, "ep": 8}, {"world": 16, "ep": 8},
+               {"world": 32, "ep": 8}, {"world": 8, "shard": "hsdp:4", "ep": 2}, {"world": 8, "shard": "hsdp:4", "ep": 4},
+               {"world": 8, "cp": 2, "cp_rank": 0, "ep": 4}, {"world": 8, "pp": 2, "pp_rank": 0, "ep": 4},
+               {"world": 8, "pp": 2, "pp_rank": 1, "ep": 2}]
+    models = [name for name in VALUES if name.startswith("qwen3_moe_") and name != "qwen3_moe_30b_2layers"]
+    for layout in layouts * 3:
+        model = draw.choice([name for name in models if VALUES[name]["num_experts"] % layout["ep"] == 0
+                             and not ("pp" in layout and VALUES[name]["tie_word_embeddings"])])
+        batch, seq = draw.choice(((1, 4096), (2, 1536), (3, 1024), (4, 1024), (1, 6144)))
+        if "cp" in layout or "pp" in layout:
+            batch, seq = 1, draw.choice((3072, 4096))
+        while batch * seq // layout.get("cp", 1) * VALUES[model]["num_experts_per_tok"] % VALUES[model]["num_experts"]:
+            seq += 512
+        ac = draw.choice(("none", "selective", "full", "every:2"))
+        accum = {"grad_accum": draw.choice((2, 3))} if draw.random() < 0.25 else {}
+        if "cp" in layout or "pp" in layout:
+            accum = {"grad_accum": 4} if "pp" in layout else {}
+        yield shape(model, batch=batch, seq=seq, ac=ac, **layout, **accum)
+    for ep, ac in ((2, "none"), (4, "selective"), (8, "selective"), (8, "full"), (8, "none")):
+        yield shape("qwen3_moe_30b_2layers", ac=ac, world=8, ep=ep)
+    yield shape("qwen3_moe_30b_2layers", ac="selective", world=64, ep=32)
+    yield shape("qwen3_moe_16_experts_4layers", ac="full", world=32, ep=8)  # shards of a dimension other than the first
+
+
 def rank_of(entry):
     """TorchTitan has stages outermost, parts of a layer innermost."""
     data = entry.get("world", 1) // entry.get("pp", 1)
@@ -144,6 +172,7 @@ def all_cases():
     yield from compiled()
     yield from tied()
     yield from experts()
+    yield from shared_experts()
 
 
 if __name__ == "__main__":

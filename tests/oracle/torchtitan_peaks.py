@@ -31,7 +31,7 @@ import pp_step
 from emulated_cases import config_of
 from torchtitan_cases import all_cases, rank_of
 
-DEFAULTS = {"attn": "cudnn", "tp": 1, "cp": 1, "pp": 1, "pp_schedule": "1f1b", "loss_parallel": True,
+DEFAULTS = {"attn": "cudnn", "tp": 1, "cp": 1, "pp": 1, "ep": 1, "pp_schedule": "1f1b", "loss_parallel": True,
             "kernels": "eager", "shard": "fsdp2", "fp8": "none", "fp8_all_gather": False}
 ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29517"}
 SCHEDULES = {"1f1b": "1F1B", "interleaved": "Interleaved1F1B", "zb1": "InterleavedZeroBubble"}
@@ -47,6 +47,7 @@ def job_of(entry):
     p.tensor_parallel_degree, p.context_parallel_degree = entry["tp"], entry["cp"]
     p.pipeline_parallel_degree, p.pipeline_parallel_microbatch_size = entry["pp"], entry["batch"]
     p.pipeline_parallel_schedule = SCHEDULES[entry["pp_schedule"].partition(":")[0]]
+    p.expert_parallel_degree = entry["ep"]
     p.disable_loss_parallel = not entry["loss_parallel"]
     mode, _, every = entry["ac"].partition(":")
     job.activation_checkpoint.mode = "selective" if mode == "every" else mode
@@ -69,8 +70,8 @@ def dims_of(entry):
     elif entry["shard"].startswith("hsdp:"):
         shards = int(entry["shard"].removeprefix("hsdp:")) // entry["cp"]  # TorchTitan shards over a ring's ranks, too
         replicas = ranks // shards
-    return ParallelDims(dp_replicate=replicas, dp_shard=shards, cp=entry["cp"], tp=entry["tp"], pp=entry["pp"], ep=1,
-                        etp=1, world_size=entry["world"])
+    return ParallelDims(dp_replicate=replicas, dp_shard=shards, cp=entry["cp"], tp=entry["tp"], pp=entry["pp"],
+                        ep=entry["ep"], etp=1, world_size=entry["world"])
 
 
 def model_of(entry):
@@ -184,7 +185,7 @@ def steps(entry, marks, _):
             losses.append(loss.detach())
         marks.enter("optimizer")
         dist_utils.clip_grad_norm_([p for m in parts for p in m.parameters()], job.training.max_norm, foreach=True,
-                                   pp_mesh=dims.get_optional_mesh("pp"), ep_enabled=False)
+                                   pp_mesh=dims.get_optional_mesh("pp"), ep_enabled=dims.ep_enabled)
         optimizers.step()
         marks.enter(None)
         found.append({phase: marks.figures.get(phase, {"allocated": 0, "reserved": 0, **dict.fromkeys(
