@@ -155,6 +155,12 @@ def shared_experts():
         yield shape("qwen3_moe_30b_2layers", ac=ac, world=8, ep=ep)
     yield shape("qwen3_moe_30b_2layers", ac="selective", world=64, ep=32)
     yield shape("qwen3_moe_16_experts_4layers", ac="full", world=32, ep=8)  # shards of a dimension other than the first
+    for ac in ("none", "selective"):
+        yield shape("qwen3_moe_16_experts_4layers", ac=ac, world=64, ep=8)
+    yield shape("qwen3_moe_64_experts_3layers", ac="full", world=8, ep=4, optimizer="adamw-foreach")
+    yield shape("qwen3_moe_16_experts_4layers", ac="none", world=8, ep=8, optimizer="adamw-foreach")
+    yield shape("qwen3_moe_64_experts_3layers", ac="none", world=8, ep=4, fp8="tensorwise")
+    yield shape("qwen3_moe_16_experts_4layers", ac="full", world=16, ep=4, fp8="tensorwise")
 
 
 def rank_of(entry):

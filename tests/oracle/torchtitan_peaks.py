@@ -47,6 +47,7 @@ def job_of(entry):
     p.tensor_parallel_degree, p.context_parallel_degree = entry["tp"], entry["cp"]
     p.pipeline_parallel_degree, p.pipeline_parallel_microbatch_size = entry["pp"], entry["batch"]
     p.pipeline_parallel_schedule = SCHEDULES[entry["pp_schedule"].partition(":")[0]]
+    job.optimizer.implementation = "foreach" if entry.get("optimizer") == "adamw-foreach" else "fused"
     p.expert_parallel_degree = entry["ep"]
     p.disable_loss_parallel = not entry["loss_parallel"]
     mode, _, every = entry["ac"].partition(":")
