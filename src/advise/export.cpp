@@ -83,7 +83,9 @@ void check_all(const Setting& s) {
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::accelerate && s.target.name != hf.name)
     s.refuse("--fsdp-unit accelerate",
              "its units are others; use --fsdp-unit block, or torchtitan");
-  if (s.c.layout.ep > 1 && !s.c.megatron())
+  const bool of_titan =
+      s.target.name == torchtitan.name && s.c.run.transformer_impl == TransformerImpl::torchtitan;
+  if (s.c.layout.ep > 1 && !s.c.megatron() && !of_titan)
     s.refuse("--ep " + std::to_string(s.c.layout.ep),
              "no key of a file shares experts; hand from_pretrained a "
              "DistributedConfig(fsdp_size=…, ep_size=…), or leave --ep out");

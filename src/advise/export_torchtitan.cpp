@@ -177,9 +177,10 @@ std::string parallelism(const Setting& s, ExportResult& out) {
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n{}"
-      "{}context_parallel_degree = {}\n",
+      "{}context_parallel_degree = {}\n{}",
       replicate, shards, s.c.layout.reshard_after_forward ? "default" : "never", s.c.layout.tp,
-      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s), s.c.layout.cp);
+      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s), s.c.layout.cp,
+      s.c.layout.ep > 1 ? fmt::format("expert_parallel_degree = {}\n", s.c.layout.ep) : "");
 }
 
 std::string training(const Setting& s) {

@@ -7,6 +7,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -85,7 +86,9 @@ bool has_context_parallelism(const model::ModelSpec& model, const StepConfig& ba
   return has(model, base, split);
 }
 bool has_expert_parallelism(const model::ModelSpec& model, const StepConfig& base) {
-  return model.moe && base.runtime.framework == "hf" && !base.megatron();
+  const bool of_titan = base.run.transformer_impl == TransformerImpl::torchtitan &&
+                        model::layer_forms(model, base).padded_experts;
+  return model.moe && (base.runtime.framework == "hf" || of_titan) && !base.megatron();
 }
 bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {
   StepConfig split = base;

@@ -59,6 +59,21 @@ Degrees read_degrees(Keys& keys) {
   return d;
 }
 
+void read_experts(Keys& keys, const Degrees& d) {
+  constexpr const char* key = "parallelism.expert_parallel_degree";
+  const std::int64_t ranks = keys.count(key, 1);
+  if (ranks == 1) return;
+  keys.option(key, "--ep", std::to_string(ranks));
+  constexpr const char* parts = "parallelism.expert_tensor_parallel_degree";
+  if (const std::int64_t etp = keys.count(parts, 1); etp > 1 && etp != d.tp)
+    keys.refuse(parts, "is 1 or the tensor_parallel_degree");  // ParallelDims._validate
+  constexpr const char* backend = "parallelism.expert_parallel_comm_backend";
+  const std::string how = keys.text(backend).value_or("standard");
+  if (how != "standard" && how != "deepep") keys.refuse(backend, "is standard or deepep");
+  if (how == "deepep")
+    static_cast<void>(keys.unplanned(backend, "standard is planned, all-to-alls of PyTorch's"));
+}
+
 void read_layout(Keys& keys, const Degrees& d) {
   std::string how = "none";
   if (d.replicate > 1)
@@ -86,6 +101,7 @@ void read_layout(Keys& keys, const Degrees& d) {
       keys.option("parallelism.disable_loss_parallel", "--no-loss-parallel");
   }
   if (d.cp > 1) keys.option("parallelism.context_parallel_degree", "--cp", std::to_string(d.cp));
+  read_experts(keys, d);
 }
 
 struct Schedule {
@@ -225,9 +241,10 @@ void read_converters(Keys& keys) {
     constexpr const char* gather = "quantize.linear.float8.enable_fsdp_float8_all_gather";
     if (keys.flag(gather)) keys.option(gather, "--fp8-all-gather");
     constexpr const char* filter = "quantize.linear.float8.filter_fqns";
-    const std::vector<std::string> kept = keys.words(filter);
-    if (kept != std::vector<std::string>{"output"})
-      keys.assume(fmt::format("{}: all linear layers but the output are planned in FP8", filter));
+    std::vector<std::string> kept = keys.words(filter);
+    if (std::erase(kept, "router.gate"); kept != std::vector<std::string>{"output"})
+      keys.assume(fmt::format("{}: all linear layers but the output and routers are planned in FP8",
+                              filter));
   }
 }
 

@@ -443,14 +443,15 @@ constexpr OptionRow table[] = {
                  parallelism},
                 cp_rank_words, "^(usual|[0-9]+)$")),
             has_ring),
-    needing(newer(whole<&S::layout, &Layout::ep>(
-                {"--ep", "ep", "N",
-                 "ranks that share each layer's experts: expert parallelism, tokens going to the "
-                 "ranks that have theirs, by transformers' all-to-all beside FSDP2 or as "
-                 "Megatron-core does it (1)",
-                 parallelism},
-                1, most_ranks)),
-            shares_experts),
+    needing(
+        newer(whole<&S::layout, &Layout::ep>(
+            {"--ep", "ep", "N",
+             "ranks that share each layer's experts: expert parallelism, tokens going to the "
+             "ranks that have theirs, by transformers' or TorchTitan's all-to-all beside FSDP2 or "
+             "as Megatron-core does it (1)",
+             parallelism},
+            1, most_ranks)),
+        shares_experts),
     needing(
         newer(whole<&S::layout, &Layout::etp>(
             {"--etp", "etp", "T", "ranks that share each expert (0: as many as --tp)", parallelism},

@@ -13,6 +13,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   step.surviving.insert(step.surviving.end(), step.graph_held.begin(), step.graph_held.end());
   if (config.memory.hold_output)
     step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
+  for (const Carried& route : step.routes) {
+    if (route.made == ir::no_id) continue;
+    step.surviving.push_back(route.made);
+    step.carried.push_back(route);
+  }
   carry_names(step);
   for (std::size_t i = 0; i < step.outputs_before.size(); ++i)
     step.carried.push_back({step.outputs[i], step.outputs_before[i]});

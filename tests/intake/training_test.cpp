@@ -585,8 +585,25 @@ TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --worl
       static_cast<void>(toml("a = " + std::string(100, '[') + std::string(100, ']') + "\n")),
       doctest::Contains("nested more than"), UserError);
   CHECK_THROWS_WITH_AS(
-      static_cast<void>(toml("[parallelism]\nexpert_parallel_degree = 2\n")),
-      doctest::Contains("train.toml:5: parallelism.expert_parallel_degree: 2: changes the step"),
+      static_cast<void>(toml("[parallelism]\nenable_async_tensor_parallel = true\n")),
+      doctest::Contains(
+          "train.toml:5: parallelism.enable_async_tensor_parallel: true: changes the step"),
+      UserError);
+  const intake::Training shared =
+      toml("[parallelism]\ndata_parallel_shard_degree = 8\nexpert_parallel_degree = 4\n");
+  CHECK(option(shared, "--ep") == "4");
+  CHECK(option(shared, "--world") == "8");
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(
+          toml("[parallelism]\nexpert_parallel_degree = 2\nexpert_tensor_parallel_degree = 2\n")),
+      doctest::Contains("train.toml:6: parallelism.expert_tensor_parallel_degree: 2: is 1 or the "
+                        "tensor_parallel_degree"),
+      UserError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(toml("[parallelism]\nexpert_parallel_degree = "
+                             "2\nexpert_parallel_comm_backend = \"deepep\"\n")),
+      doctest::Contains("train.toml:6: parallelism.expert_parallel_comm_backend: deepep: changes "
+                        "the step"),
       UserError);
   const intake::Training misspelt = toml("[training]\nseq_lem = 128\n");
   REQUIRE(misspelt.unknown.size() == 1);

@@ -56,7 +56,7 @@ def job_of(entry):
     job.compile.enable = entry["kernels"] == "compiled"
     if entry["fp8"] != "none":
         job.model.converters = ["quantize.linear.float8"]
-        job.quantize.linear.float8.filter_fqns = ["output"]  # as its configurations have it
+        job.quantize.linear.float8.filter_fqns = ["output", "router.gate"]  # as its configurations have it
         job.quantize.linear.float8.enable_fsdp_float8_all_gather = entry["fp8_all_gather"]
         job.quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp = entry["fp8_all_gather"]
         job.quantize.linear.float8.recipe_name = "rowwise" if entry["fp8"] == "rowwise" else None

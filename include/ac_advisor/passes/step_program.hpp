@@ -295,7 +295,8 @@ struct StepProgram {
   /// Of a loop that binds its names anew only when the next forward is done: what this step leaves,
   /// and as what it is there while the next one begins.
   std::vector<Carried> carried;
-  ir::ValueId loss_before = ir::no_id;      ///< of the step before; no_id: it is gone by then
+  std::vector<Carried> routes;          ///< by block, of TorchTitan's --ep: where rows went last
+  ir::ValueId loss_before = ir::no_id;  ///< of the step before; no_id: it is gone by then
   std::vector<ir::ValueId> outputs_before;  ///< of the micro-batch before, or of the step before
   std::vector<ir::ValueId> graph_before;    ///< and what its graph holds
 };

@@ -110,15 +110,18 @@ constexpr std::string_view attention_ops[] = {"aten::_scaled_dot_product_cudnn_a
                                               "aten::_scaled_dot_product_flash_attention"};
 
 /// The functional one, of rows: that of their numbers is another op (torchtitan v0.2.2,
-/// models/llama4/infra/parallelize.py, keeps _c10d_functional.all_to_all_single).
+/// models/llama4/infra/parallelize.py, keeps _c10d_functional.all_to_all_single; what it
+/// parallelizes its own qwen3 with, models/qwen3/infra/parallelize.py, does not).
 bool exchanges_rows(const ir::Program& p, const ir::Op& op) {
   return op.kind == ir::OpKind::all_to_all && p.value(p.output(op, 0)).dtype != DType::i64;
 }
 
 /// TorchTitan's policy keeps fused attention, reduce-scatters' and all-to-alls' results, aten.max
-/// of a whole tensor, and matrix products 1, 3, 5, … of each region; `addmm` is not `mm`.
-bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products) {
+/// of a whole tensor, and matrix products 1, 3, 5, … of each region; `addmm` is not `mm`, and its
+/// own routers' are not counted (per_op_sac_force_recompute_mm_shapes_by_fqns, moe.router.gate).
+bool policy_keeps(const ir::Program& p, const ir::Op& op, bool of_titan, std::int32_t& products) {
   const std::string_view name = captured_name(p, op);
+  if (of_titan && op.module.leaf == ir::Module::router) return false;
   if (op.kind == ir::OpKind::mm || name == "aten::mm") return ++products % 2 == 1;
   // torch.mm of two Float8TrainingTensors, or MXTensors: what the policy sees is aten.mm
   const bool whole = op.kind == ir::OpKind::float8_linear && ir::attributes<ir::Float8>(op).whole;
@@ -129,7 +132,7 @@ bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products
   const bool kept_attention = op.kind == ir::OpKind::sdpa &&
                               ir::attributes<ir::Sdpa>(op).kernel != ir::SdpaKernel::flash_attn;
   return kept_attention || op.kind == ir::OpKind::ring_attention ||
-         op.kind == ir::OpKind::tp_reduce_scatter || exchanges_rows(p, op) ||
+         op.kind == ir::OpKind::tp_reduce_scatter || (!of_titan && exchanges_rows(p, op)) ||
          std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
              std::end(attention_ops);
 }
@@ -144,6 +147,7 @@ bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   const bool counts_from_one = model::layer_forms(spec, config).counts_from_one;
+  const bool of_titan = config.run.transformer_impl == TransformerImpl::torchtitan;
   const std::int32_t base = step.regions;
   const StageBlocks stage =
       step.stages.empty() ? StageBlocks{0, step.blocks} : step.stages[step.chunk];
@@ -160,7 +164,7 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
     if (mode_of(config, op.module.block) != AcMode::selective) continue;
     if (op.region != last) products = 0;
     last = op.region;
-    op.kept = policy_keeps(step.program, op, products);
+    op.kept = policy_keeps(step.program, op, of_titan, products);
     if (op.kind == ir::OpKind::ring_attention) see_whole(step.program, id);
     // DTensor's product scatters its operand by itself: two ops before, one product in between.
     if (op.kind == ir::OpKind::row_adapter) step.program.ops[id - 2].kept = false;

@@ -23,6 +23,18 @@ bool is_compared(const ModelSpec& m) {
 }
 bool shared(const StepConfig& c) { return c.layout.ep > 1; }
 bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
+/// TorchTitan's own experts, by its ExpertParallel.
+bool of_titan(const ModelSpec& m, const StepConfig& c) {
+  return c.run.transformer_impl == TransformerImpl::torchtitan &&
+         model::layer_forms(m, c).padded_experts;
+}
+/// Ranks that have a part of the same expert, where TorchTitan shards them by their second
+/// dimension.
+bool cuts_unevenly(const ModelSpec& m, const StepConfig& c) {
+  const std::int64_t ranks = fsdp_shards(c) / c.layout.ep;
+  return ranks * c.layout.ep > m.moe->experts &&
+         (m.hidden % ranks != 0 || m.moe->intermediate % ranks != 0);
+}
 std::string ep_option(const StepConfig& c) { return "--ep " + std::to_string(c.layout.ep); }
 std::string ep_text(const ModelSpec&, const StepConfig& c) { return ep_option(c); }
 std::string with_model(const ModelSpec& m, const StepConfig& c) {
@@ -34,19 +46,23 @@ constexpr Exclusion of_experts[] = {
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) { return shared(c) && !m.moe && m.layers > 0; },
      with_model},
-    {"--ep N --framework other than hf",
-     "transformers' own expert parallelism is planned; TorchTitan's and others' is of model code "
-     "of their own, and Trainers clip",
+    {"--ep N --framework other than hf, other than torchtitan with its own layers",
+     "transformers' own expert parallelism is planned, TorchTitan's of its qwen3, and Megatron's; "
+     "others' is of model code of their own, and Trainers clip",
      "use --framework hf, or --framework megatron --transformer-impl transformer_engine",
-     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.runtime.framework != "hf"; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && c.runtime.framework != "hf" && !of_titan(m, c);
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return ep_option(c) + " --framework " + c.runtime.framework;
      }},
-    {"--ep N --tp T, --cp N or --pp P",
-     "experts are planned beside FSDP2 alone; transformers refuses them in a pipeline",
+    {"--ep N --tp T, or transformers' layers --cp N or --pp P",
+     "transformers' experts are planned beside FSDP2 alone, and it refuses them in a pipeline; "
+     "TorchTitan's are planned beside --cp and --pp",
      "leave these out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.layout.tp > 1 || c.layout.cp > 1 || c.layout.pp > 1);
+     [](const ModelSpec& m, const StepConfig& c) {
+       const bool more = c.layout.cp > 1 || c.layout.pp > 1;
+       return shared(c) && (c.layout.tp > 1 || (more && !of_titan(m, c)));
      },
      ep_text},
     {"--ep N --world W, or --shard hsdp:M",
@@ -65,11 +81,21 @@ constexpr Exclusion of_experts[] = {
        return shared(c) && m.moe && m.moe->experts % c.layout.ep != 0;
      },
      ep_text},
+    {"--ep N --framework torchtitan, more ranks than experts, and a width that they do not divide",
+     "each rank has a part of each of its experts' rows (fully_shard shards them along their "
+     "second "
+     "dimension, which it must divide)",
+     "give a larger --ep, or --shard hsdp:M",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && m.moe && of_titan(m, c) && cuts_unevenly(m, c);
+     },
+     ep_text},
     {"--ep N --batch B --seq S, tokens that do not spread evenly over the experts",
      "loads are planned balanced: each expert has as many tokens as every other",
      "give a --batch or --seq that does",
      [](const ModelSpec& m, const StepConfig& c) {
-       return shared(c) && m.moe && c.run.batch * c.run.seq * m.moe->top_k % m.moe->experts != 0;
+       return shared(c) && m.moe &&
+              c.run.batch * c.run.seq / c.layout.cp * m.moe->top_k % m.moe->experts != 0;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return ep_option(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
@@ -81,11 +107,13 @@ constexpr Exclusion of_experts[] = {
        return shared(c) && c.run.capacity_factor != 1.0;
      },
      ep_text},
-    {"--ep N --clip-grad NORM",
+    {"--ep N --clip-grad NORM, transformers' layers",
      "PyTorch's clip_grad_norm_ fails for gradients on meshes of different ranks, and the norm of "
      "each mesh, as transformers' Trainer takes it, is not planned",
      "leave --clip-grad out",
-     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.optimizer.clip_grad > 0; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && c.optimizer.clip_grad > 0 && !of_titan(m, c);
+     },
      ep_text},
     {"--ep N --cuda-graph", "the host waits for how many rows come, which is not captured",
      "use --cuda-graph off",

@@ -284,7 +284,17 @@ class Lowering : private Emission {
   V counted_tokens(V experts);
   Routed corrected_softmax_router(const Block& b, V flat);
   std::pair<V, V> padded_places(V counts, std::int64_t padded);
+  /// Rows for grouped products, where they are to be found, and how many each expert has.
+  struct PaddedRows {
+    V rows{}, places{}, sizes{};
+  };
+  PaddedRows padded_rows(V rows_of, V counts);
+  V grouped_products(const Block& b, const PaddedRows& x);
+  V unpadded_rows(V made, V places, const ir::Shape& like);
   V padded_experts(const Block& b, V rows_of, V counts);
+  void keep_route(V places);
+  std::pair<V, V> rows_by_rank(V rows_of, V counts);
+  V padded_experts_of_ranks(const Block& b, V rows_of, V counts);
   V padded_moe(const Block& b, V x);
 
   // litgpt.cpp

@@ -4,12 +4,14 @@
 // their vector is reduced, over one dimension of the mesh after the other. A norm of something that
 // is a sum to be needs the sum: a copy of it is reduced, for the norms and again for the product,
 // which is then the copy's. TorchTitan's own function (v0.2.2, distributed/utils.py) calls these,
-// and reduces the square of the norm over the stages of a pipeline, in place.
+// and reduces the square of the norm over the stages of a pipeline, in place. With --ep it takes
+// the experts' norm, on their own mesh, apart from that of the rest, and adds their squares.
 #include <algorithm>
 #include <cstdint>
 
 #include "ac_advisor/passes/pass.hpp"
 #include "ops.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -30,6 +32,7 @@ class Clip {
       : step_(step),
         layout_(config.layout),
         sharded_(config.layout.gathers()),
+        shards_of_experts_(fsdp_shards(config) / config.layout.ep),
         reduces_(reduces_later(config)),
         ops_(step) {
     std::size_t i = 0;
@@ -39,22 +42,33 @@ class Clip {
   }
 
   void append() {
-    if (gradients_.empty()) return;
-    const V total = norm_of_all();
-    const Values by = factors(total), multiplied = reduced();
-    at(ClipStage::scale).stage({&multiplied, &by}, {}, 1);
+    if (all_.of.empty() && experts_.of.empty()) return;
+    V total = norm_of_kinds();
+    if (layout_.pp > 1) total = over_stages(total);
+    for (const Gradients* kind : {&experts_, &all_}) {
+      if (kind->of.empty()) continue;
+      const Values by = factors(total), multiplied = reduced(*kind);
+      at(ClipStage::scale).stage({&multiplied, &by}, {}, 1);
+    }
     ops_.hold({total});
   }
 
  private:
+  /// What clip_grad_norm_ takes together.
+  struct Gradients {
+    Values of;
+    std::vector<bool> sum_to_be, replicated;
+  };
+
   void add(const Parameter& parameter, V gradient) {
     if (gradient == ir::no_id) return;
     dtype_ = ops_.dtype(gradient);
     const std::int64_t own = step_.program.value(parameter.value).shape.numel();
     const bool whole = reduces_ && ops_.numel(gradient) > own;
-    gradients_.push_back(gradient);
-    sum_to_be_.push_back(reduces_ && (parameter.partial || parameter.summed));
-    replicated_.push_back(parameter.partial || whole);
+    Gradients& kind = parameter.expert ? experts_ : all_;
+    kind.of.push_back(gradient);
+    kind.sum_to_be.push_back(reduces_ && (parameter.partial || parameter.summed));
+    kind.replicated.push_back(parameter.partial || whole);
   }
 
   OptimizerOps& at(ClipStage stage) {
@@ -68,10 +82,10 @@ class Clip {
   }
 
   /// All gradients, with reduced copies of those that are sums to be.
-  Values reduced() {
-    Values all = gradients_;
+  Values reduced(const Gradients& kind) {
+    Values all = kind.of;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!sum_to_be_[i]) continue;
+      if (!kind.sum_to_be[i]) continue;
       const Values from{all[i]};
       const V copy = step_.program.make(ops_.shape(from.front()), dtype_, ir::Role::gradient,
                                         {-1, ir::Module::optimizer});
@@ -83,9 +97,9 @@ class Clip {
 
   /// _foreach_norm (aten/src/ATen/native/cuda/ForeachReduceOp.cu): zeros for a sum of each chunk of
   /// the longest tensor, of every tensor; the sums; a norm of each tensor's.
-  Values norms() {
+  Values norms(const Gradients& kind) {
     constexpr std::int64_t chunk_elements = 65536;
-    const Values of = reduced();
+    const Values of = reduced(kind);
     std::int64_t chunks = 1;
     for (V v : of) chunks = std::max(chunks, (ops_.numel(v) + chunk_elements - 1) / chunk_elements);
     const Values sums{ops_.temporary({static_cast<std::int64_t>(of.size()) * chunks}, DType::f32)};
@@ -123,22 +137,40 @@ class Clip {
     return kernel(ClipStage::root, square, in_place(norm));
   }
 
-  V norm_of_all() {
-    const Values each = norms();
+  V norm_of(const Gradients& kind) {
+    const Values each = norms(kind);
     // Replicate to _NormPartial: a norm by the root of the ranks; stack takes one layout of all.
     Values alike = each;
     for (std::size_t i = 0; i < each.size(); ++i)
-      if (replicated_[i]) alike[i] = kernel(ClipStage::divide, each[i], scalar());
+      if (kind.replicated[i]) alike[i] = kernel(ClipStage::divide, each[i], scalar());
     V stacked = ops_.temporary({static_cast<std::int64_t>(each.size())}, dtype_);
     // aten/src/ATen/native/cuda/Shape.cu, CAT_ARRAY_BATCH_SIZE: what one kernel joins.
     constexpr std::int32_t joined_at_once = 128;
     const auto joined = static_cast<std::int32_t>(each.size());
     at(ClipStage::stack).op({&alike}, {stacked}, (joined + joined_at_once - 1) / joined_at_once);
     if (sharded_) stacked = over_ranks(stacked, OpKind::all_reduce);
+    // The experts' mesh has a dimension for the ranks that share them out, and one for their
+    // shards: one reduction where these are TorchTitan's "loss_mesh"
+    // (_get_flattened_mesh_by_layout).
+    if (&kind == &experts_ && shards_of_experts_ > 1 && layout_.shard == Sharding::hsdp)
+      stacked = over_ranks(stacked, OpKind::all_reduce);
     if (layout_.tp > 1) stacked = over_ranks(stacked, OpKind::tp_all_reduce);
     const V total = kernel(ClipStage::norm, stacked, scalar());
     ops_.hold(each);
-    return layout_.pp > 1 ? over_stages(total) : total;
+    return total;
+  }
+
+  V norm_of_kinds() {
+    if (experts_.of.empty()) return norm_of(all_);
+    const V of_experts = norm_of(experts_);
+    if (all_.of.empty()) return of_experts;
+    const V of_rest = norm_of(all_);
+    const V squares[] = {kernel(ClipStage::square, of_experts, scalar()),
+                         kernel(ClipStage::square, of_rest, scalar())};
+    const V sum = scalar();
+    at(ClipStage::norm).kernel({squares[0], squares[1]}, {sum});
+    ops_.hold({of_experts, of_rest, squares[0], squares[1]});
+    return kernel(ClipStage::root, sum, step_.program.on_storage_of(sum, {}, dtype_, false));
   }
 
   /// max_norm / (total + 1e-6), clamped and as it is.
@@ -153,10 +185,12 @@ class Clip {
 
   StepProgram& step_;
   const Layout& layout_;
-  bool sharded_, reduces_;
+  bool sharded_;
+  std::int64_t shards_of_experts_;
+  bool reduces_;
   OptimizerOps ops_;
-  Values gradients_;
-  std::vector<bool> sum_to_be_, replicated_;
+  Gradients experts_;  ///< that not all ranks have
+  Gradients all_;      ///< others
   DType dtype_ = DType::f32;
 };
 

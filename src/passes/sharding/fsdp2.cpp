@@ -193,6 +193,15 @@ class Fsdp2 {
     b_.record(1);  // FSDP::pre_forward
     b_.unshard(group);
     b_.wait_for_unshard(group, true);
+    if (!in_backward_) prefetch(b_.after(group));
+  }
+  /// FSDPParamGroup._prefetch_unshard of what set_modules_to_forward_prefetch, or
+  /// …backward_prefetch, was told.
+  void prefetch(const std::vector<ParamGroup*>& groups) {
+    for (ParamGroup* group : groups) {
+      b_.record(1);  // FSDP::forward_prefetch, FSDP::backward_prefetch
+      b_.unshard(*group);
+    }
   }
 
   /// A unit's forward hooks inside backward, unless its backward has begun: it is not resharded.
@@ -283,12 +292,15 @@ class Fsdp2 {
   }
 
   void pre_backward(ParamGroup& group) {
+    in_backward_ = true;
     if (group.empty()) return;
     b_.record(1);  // FSDP::pre_backward
     b_.set_phase(Phase::backward);
     b_.unshard(group);
     b_.wait_for_unshard(group, false);
-    if (group.post_forward_indices.empty()) return;
+    const std::vector<ParamGroup*> told = b_.before(group);
+    prefetch(told);
+    if (group.post_forward_indices.empty() || !told.empty()) return;
     const std::int32_t target = group.post_forward_indices.back() - 1;
     group.post_forward_indices.pop_back();
     if (target < 0) return;
@@ -382,7 +394,8 @@ class Fsdp2 {
   std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
   std::vector<std::int32_t> recomputed_;  ///< units whose forward hooks have run again, inside out
-  bool piped_ = false, reduces_ = true, inputs_alone_ = false, head_is_called_on_ = false;
+  bool piped_ = false, reduces_ = true, inputs_alone_ = false, head_is_called_on_ = false,
+       in_backward_ = false;
 };
 
 bool applies(const StepConfig& config) { return config.layout.gathers(); }
@@ -416,8 +429,8 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
     const DType dtype = parameter.trained ? trained_dtype(config)
                         : of_reference    ? config.reference_dtype()
                                           : config.precision.param_dtype;
-    parameter.stored = step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
-                                         dtype, ir::Role::parameter, parameter.module);
+    parameter.stored = step.program.make({fsdp_shard_numel(config, parameter, shape)}, dtype,
+                                         ir::Role::parameter, parameter.module);
     // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.
     if (config.memory.offload != Offload::parameters) step.resident.push_back(parameter.stored);
     if (!parameter.trained) continue;

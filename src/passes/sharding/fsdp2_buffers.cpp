@@ -33,6 +33,19 @@ std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
   return ceil_div(shape[0], shards) * (shape.numel() / shape[0]);
 }
 
+bool shards_second_dim(const StepConfig& config, const Parameter& parameter,
+                       const ir::Shape& shape) {
+  return parameter.expert && config.run.transformer_impl == TransformerImpl::torchtitan &&
+         fsdp_shards(config, parameter) > shape[0];
+}
+
+std::int64_t fsdp_shard_numel(const StepConfig& config, const Parameter& parameter,
+                              const ir::Shape& shape) {
+  const std::int64_t shards = fsdp_shards(config, parameter);
+  return shards_second_dim(config, parameter, shape) ? shape.numel() / shards
+                                                     : fsdp_shard_numel(shape, shards);
+}
+
 Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     : s_(step), p_(step.program), c_(config) {
   const std::int64_t blocks = s_.blocks;
@@ -96,6 +109,7 @@ void Fsdp2Buffers::add(std::size_t index) {
   ParamGroup& unit = of < 0 ? root() : group(of);
   unit.parameters.push_back(index);
   unit.shards = fsdp_shards(c_, parameter);
+  unit.second_dim = shards_second_dim(c_, parameter, p_.value(parameter.value).shape);
   const std::int64_t numel = p_.value(shard(index)).shape[0];
   unit.shard_bytes += numel * size_of(p_.value(parameter.value).dtype);
   if (parameter.trained) unit.trained_numel += numel;
@@ -109,10 +123,35 @@ void Fsdp2Buffers::add(std::size_t index) {
 std::vector<ParamGroup*> Fsdp2Buffers::in_module_order() {
   std::vector<ParamGroup*> all{&root()};
   if (embedding_ >= 0) all.push_back(&group(embedding_));
-  for (std::int32_t unit = 0; unit < units_; ++unit) all.push_back(&group(unit));
+  for (std::int32_t unit = 0; unit < units_; ++unit) {
+    all.push_back(&group(unit));
+    for (ParamGroup& of : groups_)
+      if (of.experts && of.within == unit) all.push_back(&of);
+  }
   if (head_ >= 0) all.push_back(&group(head_));
   std::erase_if(all, [](const ParamGroup* unit) { return unit->empty(); });
   return all;
+}
+
+std::vector<ParamGroup*> Fsdp2Buffers::after(const ParamGroup& group) { return beside(group, 1); }
+std::vector<ParamGroup*> Fsdp2Buffers::before(const ParamGroup& group) { return beside(group, -1); }
+
+std::vector<ParamGroup*> Fsdp2Buffers::beside(const ParamGroup& group, std::int32_t step) {
+  if (experts_ < 0 || !of_titan()) return {};
+  const std::int32_t first = step > 0 ? embedding_ : head_, last = step > 0 ? head_ : embedding_;
+  const auto index = static_cast<std::int32_t>(&group - groups_.data());
+  const bool begins = index == first;
+  if (!begins && index >= units_) return {};
+  const std::int32_t next = begins ? (step > 0 ? 0 : units_ - 1) : index + step;
+  std::vector<ParamGroup*> found;
+  if (next < 0 || next >= units_) {
+    found.push_back(&this->group(last));
+  } else {
+    found.push_back(&this->group(next));
+    if (!begins) found.push_back(&this->group(experts_ + next));
+  }
+  std::erase_if(found, [](const ParamGroup* unit) { return unit->empty(); });
+  return found;
 }
 
 void Fsdp2Buffers::keep() {
@@ -310,17 +349,62 @@ void Fsdp2Buffers::read_head_anew(bool apart, bool returns) {
 void Fsdp2Buffers::copy_out(ParamGroup& group) {
   record(1);  // FSDP::all_gather_copy_out
   const ValueId in[] = {group.all_gather_output};
+  if (group.second_dim) return copy_out_by_rank(group, in[0]);
   for (std::size_t i : group.parameters) group.gathered.push_back(unsharded_like(i, group.shards));
   emit(OpKind::all_gather_copy_out, group, in, group.gathered);
   if (!group.in_parts.empty()) emit(OpKind::hold, module_of(group), group.in_parts, {});
   group.in_parts.clear();
 }
 
+/// foreach_all_gather_copy_out of shards along another dimension than the first: the ranks' parts
+/// one after the other, then side by side.
+void Fsdp2Buffers::copy_out_by_rank(ParamGroup& group, ValueId gathered) {
+  std::vector<ValueId> parts;
+  for (std::size_t i : group.parameters) {
+    const ValueId whole[] = {unsharded_like(i, group.shards)};
+    emit(OpKind::empty, module_of(group), {}, whole);
+    group.gathered.push_back(whole[0]);
+    const ir::Value like = p_.value(whole[0]);
+    const ValueId part[] = {
+        buffer(like.shape.numel(), like.dtype, Role::communication, module_of(group))};
+    emit(OpKind::empty, module_of(group), {}, part);
+    parts.push_back(part[0]);
+  }
+  std::vector<ValueId> all{gathered}, written;
+  for (ValueId part : parts)
+    written.push_back(p_.on_storage_of(part, p_.value(part).shape, p_.value(part).dtype, true));
+  emit(OpKind::all_gather_copy_out, group, all, written);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const ValueId in[] = {group.gathered[i], written[i]};
+    emit(OpKind::copy, module_of(group), in, {});
+  }
+  emit(OpKind::hold, module_of(group), written, {});
+}
+
+/// foreach_reduce of such: each gradient's parts one after the other; the one before it goes with
+/// the loop's names.
+std::vector<ValueId> Fsdp2Buffers::by_rank(ParamGroup& group,
+                                           const std::vector<ValueId>& gradients) {
+  std::vector<ValueId> ordered;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (i > 0) hold(gradients[i - 1]);
+    const ir::Value like = p_.value(gradients[i]);
+    const ValueId in[] = {gradients[i]},
+                  out[] = {p_.make(like.shape, like.dtype, Role::gradient, module_of(group))};
+    emit(OpKind::cat, module_of(group), in, out);
+    ordered.push_back(out[0]);
+  }
+  return ordered;
+}
+
 ValueId Fsdp2Buffers::unsharded_like(std::size_t i, std::int64_t shards) {
   const ValueId parameter = s_.parameters[i].value;
   const ir::Shape shape = p_.value(parameter).shape;
-  const ValueId whole = buffer(fsdp_shard_numel(shape, shards) * shards, p_.value(parameter).dtype,
-                               Role::gathered, s_.parameters[i].module);
+  const std::int64_t numel = shards_second_dim(c_, s_.parameters[i], shape)
+                                 ? shape.numel()
+                                 : fsdp_shard_numel(shape, shards) * shards;
+  const ValueId whole =
+      buffer(numel, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
   p_.value(whole).shape = shape;
   p_.value(whole).requires_grad = s_.parameters[i].trained;
   instance_[static_cast<std::size_t>(parameter)] = whole;
@@ -466,7 +550,8 @@ ValueId Fsdp2Buffers::divided(ValueId v, ir::ModulePath module, bool before) {
 
 /// What the ranks' gradients `input` are summed to here. Of experts set_gradient_divide_factor says
 /// that they are of all ranks' tokens (transformers 5.23, distributed/fsdp.py): a sum that is
-/// divided afterwards; of one rank, which has all of them, divided into a copy.
+/// divided afterwards; of one rank, which has all of them, divided into a copy. TorchTitan's factor
+/// is 1 (disable_fsdp_gradient_division).
 ValueId Fsdp2Buffers::reduced(const ParamGroup& group, ValueId input, DType type, Role role) {
   const ir::ModulePath module = module_of(group);
   const ValueId in[] = {input}, out[] = {buffer(group.trained_numel, type, role, module)};
@@ -480,7 +565,7 @@ ValueId Fsdp2Buffers::reduced(const ParamGroup& group, ValueId input, DType type
     emit(OpKind::reduce_scatter, group, in, out);
   }
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, group, out, {});
-  if (!group.experts || group.shards == 1) return out[0];
+  if (!group.experts || group.shards == 1 || of_titan()) return out[0];
   const ValueId scaled[] = {p_.on_storage_of(out[0], p_.value(out[0]).shape, type, true)};
   p_.op(emit(OpKind::mul_scalar, module, out, scaled)).attributes = share;
   return scaled[0];
@@ -501,7 +586,8 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
                          : c_.precision.reduce_dtype;
   ValueId input[] = {buffer(ir::checked_mul(group.trained_numel, group.shards), type,
                             Role::communication, module)};
-  emit(OpKind::reduce_scatter_copy_in, group, gradients, input);
+  emit(OpKind::reduce_scatter_copy_in, group,
+       group.second_dim ? by_rank(group, gradients) : gradients, input);
   input[0] = divided(input[0], module, true);
   ValueId output[] = {
       reduced(group, input[0], type, type == stored ? Role::gradient : Role::communication)};

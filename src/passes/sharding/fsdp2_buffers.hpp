@@ -15,6 +15,7 @@ struct ParamGroup {
   std::int64_t shards = 1;              ///< ranks that share them
   std::int32_t within = -1;             ///< of experts: the unit whose forward theirs is part of
   bool experts = false;
+  bool second_dim = false;         ///< its parameters are sharded along their second dimension
   std::int64_t shard_bytes = 0;    ///< padded, on one rank, in the dtypes of what is gathered
   std::int64_t trained_numel = 0;  ///< padded elements on one rank that have a gradient
   bool reshard_after_forward = true;
@@ -34,6 +35,13 @@ struct ParamGroup {
 [[nodiscard]] std::int64_t fsdp_shards(const StepConfig& config, const Parameter& parameter);
 /// Elements of one rank's dim-0 shard of `shape`, padded.
 [[nodiscard]] std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards);
+/// Whether experts are sharded along their second dimension, as more ranks have a part of them than
+/// there are on one (TorchTitan v0.2.2, models/llama4/infra/parallelize.py, apply_fsdp).
+[[nodiscard]] bool shards_second_dim(const StepConfig& config, const Parameter& parameter,
+                                     const ir::Shape& shape);
+/// Elements of one rank's shard of the parameter, padded.
+[[nodiscard]] std::int64_t fsdp_shard_numel(const StepConfig& config, const Parameter& parameter,
+                                            const ir::Shape& shape);
 
 /// The groups of a micro-batch (of the stage that is written) and what they allocate: PyTorch
 /// v2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. The ops go to the end of the
@@ -47,6 +55,12 @@ class Fsdp2Buffers {
   std::vector<ParamGroup>& groups() { return groups_; }
   /// Those that have parameters, as nn.Module.modules() of the root finds them.
   [[nodiscard]] std::vector<ParamGroup*> in_module_order();
+  /// What is gathered ahead once this one is whole, in forward and in backward, where it was told
+  /// so (TorchTitan v0.2.2, models/llama4/infra/parallelize.py, apply_fsdp, with --ep): the block
+  /// that comes next and its experts, or the module at the end. Empty: nothing, or by FSDP2's own
+  /// order.
+  [[nodiscard]] std::vector<ParamGroup*> after(const ParamGroup& group);
+  [[nodiscard]] std::vector<ParamGroup*> before(const ParamGroup& group);
   /// Whose parameters the head's are.
   ParamGroup& head() { return head_ < 0 ? root() : group(head_); }
   /// A second model's, which TRL's prepare_fsdp makes one unit of; null: there is none.
@@ -119,6 +133,7 @@ class Fsdp2Buffers {
   ir::ValueId divided(ir::ValueId v, ir::ModulePath module, bool before);
   void copy_out(ParamGroup& group);
   ir::ValueId unsharded_like(std::size_t parameter, std::int64_t shards);
+  void copy_out_by_rank(ParamGroup& group, ir::ValueId gathered);
   void cast_and_copy(ParamGroup& group);
   void gather_parts(ParamGroup& group);
   ir::ValueId reduced(const ParamGroup& group, ir::ValueId input, DType type, ir::Role role);
@@ -127,6 +142,12 @@ class Fsdp2Buffers {
   void store_on_host(ParamGroup& group, ir::ValueId sharded);
   void add(std::size_t parameter);
   [[nodiscard]] bool is_tied() const;
+  [[nodiscard]] std::vector<ir::ValueId> by_rank(ParamGroup& group,
+                                                 const std::vector<ir::ValueId>& gradients);
+  [[nodiscard]] bool of_titan() const {
+    return c_.run.transformer_impl == TransformerImpl::torchtitan;
+  }
+  [[nodiscard]] std::vector<ParamGroup*> beside(const ParamGroup& group, std::int32_t step);
 
   StepProgram& s_;
   ir::Program& p_;

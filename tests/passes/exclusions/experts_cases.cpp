@@ -12,6 +12,16 @@ void balanced(model::ModelSpec& m, StepConfig& c, const char* framework, bool as
   c.runtime.framework = framework;
 }
 
+/// TorchTitan's own qwen3 with experts.
+void by_titan(model::ModelSpec& m, StepConfig& c) {
+  sharing_experts(m, c);
+  m.family = "qwen3_moe";
+  m.qkv_bias = m.tied_embeddings = false;
+  m.qk_norm = true;
+  c.runtime.framework = "torchtitan";
+  c.run.transformer_impl = TransformerImpl::torchtitan;
+}
+
 const Case cases[] = {
     {"--framework trl, a mixture whose configuration has no num_experts",
      [](model::ModelSpec& m, StepConfig& c) {
@@ -56,18 +66,18 @@ const Case cases[] = {
        m.moe.reset();
      },
      "--ep 4 for mixtral: there is nothing to share"},
-    {"--ep N --framework other than hf",
+    {"--ep N --framework other than hf, other than torchtitan with its own layers",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
        c.runtime.framework = "torchtitan";
      },
      "--ep 4 --framework torchtitan"},
-    {"--ep N --tp T, --cp N or --pp P",
+    {"--ep N --tp T, or transformers' layers --cp N or --pp P",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        sharing_experts(m, c);
      },
-     "--ep 4: experts are planned beside FSDP2 alone"},
+     "--ep 4: transformers' experts are planned beside FSDP2 alone"},
     {"--ep N --world W, or --shard hsdp:M",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
@@ -94,12 +104,19 @@ const Case cases[] = {
        c.run.capacity_factor = 1.5;
      },
      "--ep 4: its experts are planned with balanced loads"},
-    {"--ep N --clip-grad NORM",
+    {"--ep N --clip-grad NORM, transformers' layers",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
        c.optimizer.clip_grad = 1.0;
      },
      "--ep 4: PyTorch's clip_grad_norm_ fails"},
+    {"--ep N --framework torchtitan, more ranks than experts, and a width that they do not divide",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_titan(m, c);
+       c.layout.world = 24;
+       m.moe->intermediate = 20;
+     },
+     "--ep 4: each rank has a part of each of its experts' rows"},
     {"--ep N --cuda-graph",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
