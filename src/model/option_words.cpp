@@ -68,7 +68,7 @@ constexpr Elsewhere table[] = {
     {.there = "--activation-checkpointing", .here = "--ac", .value = "full", .off = "none"},
     {.there = "--checkpointing", .here = "--ac", .value = "full", .off = "none"},
     {.there = "--recompute", .here = "--ac", .value = "full", .off = "none"},
-    {.there = "--recompute-activations", .here = "--ac", .value = "modules:core_attn"},
+    {.there = "--recompute-activations", .here = "--ac", .value = "attention"},
     {.there = "--recompute-granularity", .way_out = recomputed},
     {.there = "--recompute-method", .way_out = recomputed},
     {.there = "--recompute-num-layers", .way_out = recomputed},

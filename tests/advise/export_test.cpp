@@ -512,21 +512,22 @@ TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is 
   c.memory.ac = AcMode::attention;
   CHECK(says(exported("megatron", llama_8b(), c),
              {"--recompute-granularity selective", "--recompute-modules core_attn"}));
-  c.run.transformer_impl = TransformerImpl::transformer_engine;
-  c.memory.ac = AcMode::first;
-  c.memory.ac_arg = 3;
-  CHECK(says(
-      exported("megatron", llama_8b(), c),
-      {"--recompute-granularity full", "--recompute-method block", "--recompute-num-layers 3\n"}));
-  c.memory.ac = AcMode::modules;
-  c.memory.ac_arg =
-      1 << static_cast<int>(LayerPart::mlp) | 1 << static_cast<int>(LayerPart::core_attn);
-  CHECK(says(exported("megatron", llama_8b(), c),
-             {"--recompute-granularity selective", "--recompute-modules core_attn mlp"}));
-  c.run.transformer_impl = TransformerImpl::hf;
   // ⌈√32⌉ = 6 segments; ⌈32 / 6⌉ = 6 blocks each.
   c.memory.ac = AcMode::sqrt;
   CHECK(says(exported("megatron", llama_8b(), c), {"--recompute-num-layers 6\n", "balanced"}));
+}
+
+TEST_CASE("megatron: first:N is block by N, modules:PARTS are --recompute-modules") {
+  const auto flags = [](const char* ac) {
+    return exported("megatron", llama_8b(),
+                    resolve_options({{"--framework", "megatron"},
+                                     {"--transformer-impl", "transformer_engine"},
+                                     {"--ac", ac}}));
+  };
+  CHECK(says(flags("first:3"), {"--recompute-granularity full", "--recompute-method block",
+                                "--recompute-num-layers 3\n"}));
+  CHECK(says(flags("modules:mlp+core_attn"),
+             {"--recompute-granularity selective", "--recompute-modules core_attn mlp"}));
 }
 
 TEST_CASE("megatron: sharding") {

@@ -198,8 +198,9 @@ constexpr Exclusion exclusions_of_regions[] = {
        return "--ac budget:" + std::to_string(c.memory.ac_arg);
      }},
     {"--ac first:N or modules:PARTS, --transformer-impl hf",
-     "they are Megatron-core's: --recompute-method block, and --recompute-modules",
-     "use --ac every:K or attention, or --transformer-impl transformer_engine or local",
+     "they are Megatron-core's: --recompute-method block, and --recompute-modules, of the layers "
+     "that --framework megatron has with --transformer-impl transformer_engine or local",
+     "use --ac every:K or attention",
      [](const ModelSpec&, const StepConfig& c) {
        return (c.memory.ac == AcMode::first || c.memory.ac == AcMode::modules) && !c.megatron();
      },
