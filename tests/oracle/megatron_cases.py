@@ -449,14 +449,18 @@ def parts_of(name, impl, fp8):
 
 def recomputed_parts():
     """Parts of layers, and the first layers of a stage, that are recomputed, drawn: dense models, latent attention and
-    mixtures, every layout, in bf16 and FP8."""
-    draw = random.Random(20261132)
+    mixtures, every layout, in bf16 and FP8. The second draw was measured when the first was planned."""
+    yield from drawn_parts(random.Random(20261132), 60)
+    yield from drawn_parts(random.Random(20261133), 18)
+
+
+def drawn_parts(draw, count):
     dense = [f"{name}_words" for name in ("golden_4layers", "golden_llama_4layers", "golden_gqa_4layers", "larger_4layers",
                                           "larger_llama_4layers")]
     mixtures = ["hub_mixtral_4layers", "hub_qwen3_moe_4layers", *(
         f"golden_{name}_4layers_words" for name in ("top2", "top2_sequential", "top2_shared", "mixtral"))]
     latent_models = [f"golden_{name}_4layers_words" for name in LATENT_MODELS]
-    for i in range(60):
+    for i in range(count):
         name = draw.choice((dense, latent_models, mixtures)[i % 3])
         values = MODELS[name]
         experts, latent_heads = "num_moe_experts" in values, values.get("multi_latent_attention", False)
