@@ -41,6 +41,14 @@ void add_checkpointing(const Setting& s, Flags& flags, ExportResult& out) {
         out.notes.emplace_back("its last chunk is shorter; the plan's segments are balanced");
       break;
     }
+    case AcMode::first:
+      flags.insert(flags.end(), {"--recompute-granularity full", "--recompute-method block",
+                                 fmt::format("--recompute-num-layers {}", s.c.memory.ac_arg)});
+      break;
+    case AcMode::modules:
+      flags.insert(flags.end(), {"--recompute-granularity selective",
+                                 "--recompute-modules " + layer_parts_text(s.c, " ")});
+      return;
     case AcMode::attention:
       flags.insert(flags.end(),
                    {"--recompute-granularity selective", "--recompute-modules core_attn"});
@@ -52,9 +60,10 @@ void add_checkpointing(const Setting& s, Flags& flags, ExportResult& out) {
                "its block method recomputes the first blocks, not every K-th; use --ac full or "
                "grouped:K");
   }
-  out.notes.emplace_back(
-      "it recomputes a region to its end; the plan stops at the last value that "
-      "backward needs");
+  if (!s.c.megatron())
+    out.notes.emplace_back(
+        "it recomputes a region to its end; the plan stops at the last value that "
+        "backward needs");
 }
 
 void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {

@@ -145,6 +145,23 @@ void explain_attention(profile::Profile& result) {
         "memory-efficient kernel runs");
 }
 
+/// Parts of modules:PARTS that Megatron-core finds in no layer, and passes over.
+std::string idle_parts(const model::ModelSpec& m, const StepConfig& c) {
+  const auto dense = std::count(m.sparse_block.begin(), m.sparse_block.end(), false);
+  const bool engine = c.run.transformer_impl == TransformerImpl::transformer_engine;
+  const std::pair<LayerPart, bool> idle[] = {
+      {LayerPart::layernorm, engine && !m.latent && !m.moe},
+      {LayerPart::mlp, m.moe && dense == 0},
+      {LayerPart::moe, !m.moe},
+      {LayerPart::shared_experts, !m.moe || m.moe->shared_intermediate == 0}};
+  StepConfig of = c;
+  of.memory.ac_arg = 0;
+  for (const auto& [part, nothing] : idle)
+    if (nothing && c.memory.recomputes(part))
+      of.memory.ac_arg |= std::int64_t{1} << static_cast<int>(part);
+  return layer_parts_text(of, ", ");
+}
+
 /// What of Megatron-core's step is followed, and what was not compared with a run of it.
 void explain_megatron(profile::Profile& result) {
   const StepConfig& c = result.config;
@@ -171,6 +188,10 @@ void explain_megatron(profile::Profile& result) {
         "--batch times a rank's heads is no multiple of 4: the fused softmax does not take such "
         "scores (FusedScaleMaskSoftmax.is_kernel_available), and PyTorch's in fp32, which holds "
         "more, is not planned");
+  if (const std::string idle = idle_parts(result.model, c); !idle.empty())
+    notes.push_back(
+        "--ac modules: Megatron-core finds nothing to recompute as " + idle +
+        " in these layers (a norm that is one function with the layer after it is none)");
   if (c.layout.cp > 1)
     notes.emplace_back(
         "with --cp the step is that of the ring's last rank, which attends with all of its queries "

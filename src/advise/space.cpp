@@ -245,6 +245,22 @@ bool says_nothing(const Space& space, const std::vector<std::size_t>& index, std
          (option == "--shard" && chosen(axis) != "fsdp2");
 }
 
+/// Of Megatron-core's layers: all parts whose output has no memory meanwhile, and a mixture whole.
+void add_parts(const model::ModelSpec& model, const StepConfig& base,
+               std::vector<std::string>& modes) {
+  const bool own = base.run.transformer_impl == TransformerImpl::local,
+             grouped = model.moe && model.moe->megatron && model.moe->megatron->grouped;
+  std::string parts;
+  const auto add = [&](bool has, const char* part) {
+    if (has) parts += (parts.empty() ? "modules:" : "+") + std::string(part);
+  };
+  add(grouped, "moe_act");
+  add(own || model.latent || model.moe, "layernorm");
+  add(model.latent.has_value(), "mla_up_proj");
+  if (!parts.empty()) modes.push_back(parts);
+  modes.emplace_back(model.moe ? "modules:moe" : "modules:mlp");
+}
+
 }  // namespace
 
 void Space::set(const std::string& option, std::vector<std::string> values) {
@@ -329,6 +345,7 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   modes.emplace_back("sqrt");
   for (std::int64_t k = 2; many && k <= std::min(most_every, model.layers); ++k)
     modes.push_back("every:" + std::to_string(k));
+  if (base.megatron()) add_parts(model, base, modes);
   space.set("--ac", std::move(modes));
   return space;
 }

@@ -566,11 +566,14 @@ constexpr OptionRow table[] = {
         {"--ac", "ac", "MODE",
          "activation checkpointing: none, full, selective, attention, grouped:K (K blocks a "
          "segment), every:K (every K-th block), sqrt, budget:SIZE (40GiB; the cheapest that "
-         "fits) or memory-budget:F (PyTorch's own, 0 to 1; needs --kernels compiled) (none)",
+         "fits), memory-budget:F (PyTorch's own, 0 to 1; needs --kernels compiled), or of "
+         "--transformer-impl first:N (N blocks of each stage) and modules:PARTS (with + between "
+         "them, of core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts) (none)",
          memory},
         ac_mode_words,
-        "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|budget:[0-9]+([KMGT]iB|["
-        "kMGT]B)?|memory-budget:([01]|[01]?\\.[0-9]+))$"),
+        "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|first:[0-9]+|"
+        "modules:[a-z_]+(\\+[a-z_]+)*|budget:[0-9]+([KMGT]iB|[kMGT]B)?|"
+        "memory-budget:([01]|[01]?\\.[0-9]+))$"),
     mode<apply_block_modes, block_modes_text>(
         {"", "block_modes", "", "what budget: chose, a mode per block; empty otherwise", internal},
         {}, ""),

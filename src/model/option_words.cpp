@@ -12,7 +12,10 @@ constexpr std::string_view all_nodes =
                                "--node-size if a node does not have 8",
                            a_gpu = "use --gpu NAME (see ac-advisor devices)",
                            two_types =
-                               "use --param-dtype for the weights, --autocast for mixed precision";
+                               "use --param-dtype for the weights, --autocast for mixed precision",
+                           recomputed =
+                               "use --ac full or grouped:K (full, uniform), first:N (full, block) "
+                               "or modules:PARTS (selective)";
 
 constexpr Elsewhere table[] = {
     {"--batch-size", "--batch"},
@@ -65,6 +68,11 @@ constexpr Elsewhere table[] = {
     {.there = "--activation-checkpointing", .here = "--ac", .value = "full", .off = "none"},
     {.there = "--checkpointing", .here = "--ac", .value = "full", .off = "none"},
     {.there = "--recompute", .here = "--ac", .value = "full", .off = "none"},
+    {.there = "--recompute-activations", .here = "--ac", .value = "attention"},
+    {.there = "--recompute-granularity", .way_out = recomputed},
+    {.there = "--recompute-method", .way_out = recomputed},
+    {.there = "--recompute-num-layers", .way_out = recomputed},
+    {.there = "--recompute-modules", .way_out = "use --ac modules:PARTS, with + between them"},
     {.there = "--zero", .here = "--shard", .before = "zero"},
     {.there = "--zero-stage", .here = "--shard", .before = "zero"},
     {"--mixed-precision", "--autocast"},

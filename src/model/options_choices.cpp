@@ -14,7 +14,7 @@ namespace ac_advisor {
 namespace options {
 namespace {
 
-constexpr Whole group_size{"K", 1, 4096};
+constexpr Whole group_size{"K", 1, 4096}, first_blocks{"N", 1, 4096};
 constexpr Whole logits_chunks{"N", 1, 32, "chunked-logits:"};
 constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
 constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
@@ -192,6 +192,28 @@ std::string block_modes_text(const StepConfig& config) {
   return text;
 }
 
+namespace {
+
+/// Bits of `names`, which have a + between them.
+std::int64_t parse_parts(const Given& given, std::string_view names) {
+  std::int64_t parts = 0;
+  for (std::string_view rest = names;; rest.remove_prefix(1)) {
+    const std::string_view one = rest.substr(0, rest.find('+'));
+    const auto* const part = std::find_if(std::begin(layer_parts), std::end(layer_parts),
+                                          [&](const auto& p) { return p.text == one; });
+    if (part == std::end(layer_parts)) {
+      std::string known;
+      for (const auto& p : layer_parts) known += (known.empty() ? "" : ", ") + std::string(p.text);
+      refuse(given, "modules needs parts with + between them, of " + known);
+    }
+    parts |= std::int64_t{1} << static_cast<int>(part->value);
+    rest.remove_prefix(one.size());
+    if (rest.empty()) return parts;
+  }
+}
+
+}  // namespace
+
 void apply_ac(const Given& given, StepConfig& config) {
   const auto text = argument(given.value);
   for (const AcWord& mode : ac_words) {
@@ -204,9 +226,11 @@ void apply_ac(const Given& given, StepConfig& config) {
     } else if (mode.argument == Argument::count) {
       if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
       const std::string prefix = name + ":";
-      Whole whole = group_size;
+      Whole whole = mode.mode == AcMode::first ? first_blocks : group_size;
       whole.prefix = prefix;
       number = parse_whole(given, *text, whole);
+    } else if (mode.argument == Argument::parts) {
+      number = parse_parts(given, text.value_or(""));
     } else if (mode.argument == Argument::share) {
       if (!text) refuse(given, name + " needs a share from 0 to 1, such as " + name + ":0.5");
       share = parse_decimal({given.option, *text}, "0.5");
@@ -491,6 +515,14 @@ std::string freeze_text(const StepConfig& config) {
   return text;
 }
 
+std::string layer_parts_text(const StepConfig& config, const char* between) {
+  std::string text;
+  for (const auto& part : options::layer_parts)
+    if (config.memory.recomputes(part.value))
+      text += (text.empty() ? "" : between) + std::string(part.text);
+  return text;
+}
+
 std::string ac_option(const StepConfig& config) {
   for (const options::AcWord& mode : options::ac_words) {
     if (mode.mode != config.memory.ac) continue;
@@ -501,6 +533,7 @@ std::string ac_option(const StepConfig& config) {
       text += ":" + options::size_text(config.memory.ac_arg);
     if (mode.argument == options::Argument::share)
       text += ":" + options::decimal_text(config.memory.memory_budget);
+    if (mode.argument == options::Argument::parts) text += ":" + layer_parts_text(config);
     return text;
   }
   return "unknown";

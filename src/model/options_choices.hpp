@@ -101,7 +101,7 @@ inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true
                                                {"expandable_segments:False", false}};
 
 /// How a mode's argument is written, where it has one.
-enum class Argument : std::uint8_t { none, count, size, share };
+enum class Argument : std::uint8_t { none, count, size, share, parts };
 
 struct AcWord {
   std::string_view text;
@@ -114,16 +114,27 @@ inline constexpr AcWord ac_words[] = {{"none", AcMode::none},
                                       {"attention", AcMode::attention},
                                       {"grouped", AcMode::grouped, Argument::count},
                                       {"every", AcMode::every, Argument::count},
+                                      {"first", AcMode::first, Argument::count},
+                                      {"modules", AcMode::modules, Argument::parts},
                                       {"sqrt", AcMode::sqrt},
                                       {"budget", AcMode::budget, Argument::size},
                                       {"memory-budget", AcMode::memory_budget, Argument::share}};
 
+/// In the order of Megatron-core's transformer_config.py.
+inline constexpr Choice<LayerPart> layer_parts[] = {{"core_attn", LayerPart::core_attn},
+                                                    {"moe_act", LayerPart::moe_act},
+                                                    {"layernorm", LayerPart::layernorm},
+                                                    {"mla_up_proj", LayerPart::mla_up_proj},
+                                                    {"mlp", LayerPart::mlp},
+                                                    {"moe", LayerPart::moe},
+                                                    {"shared_experts", LayerPart::shared_experts}};
+
 inline constexpr Choice<Runtime> runtimes[] = {{"pytorch", Runtime::pytorch},
                                                {"ac-trainer", Runtime::ac_trainer}};
 
-inline constexpr std::string_view ac_mode_words[] = {"none",      "full",        "selective",
-                                                     "attention", "grouped:K",   "every:K",
-                                                     "sqrt",      "budget:SIZE", "memory-budget:F"};
+inline constexpr std::string_view ac_mode_words[] = {
+    "none",    "full",          "selective", "attention",   "grouped:K",      "every:K",
+    "first:N", "modules:PARTS", "sqrt",      "budget:SIZE", "memory-budget:F"};
 inline constexpr std::string_view shard_words[] = {"none",  "ddp",   "zero1", "zero2",
                                                    "zero3", "fsdp2", "fsdp1", "hsdp:N"};
 inline constexpr std::string_view loss_words[] = {

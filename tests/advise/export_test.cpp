@@ -517,6 +517,19 @@ TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is 
   CHECK(says(exported("megatron", llama_8b(), c), {"--recompute-num-layers 6\n", "balanced"}));
 }
 
+TEST_CASE("megatron: first:N is block by N, modules:PARTS are --recompute-modules") {
+  const auto flags = [](const char* ac) {
+    return exported("megatron", llama_8b(),
+                    resolve_options({{"--framework", "megatron"},
+                                     {"--transformer-impl", "transformer_engine"},
+                                     {"--ac", ac}}));
+  };
+  CHECK(says(flags("first:3"), {"--recompute-granularity full", "--recompute-method block",
+                                "--recompute-num-layers 3\n"}));
+  CHECK(says(flags("modules:mlp+core_attn"),
+             {"--recompute-granularity selective", "--recompute-modules core_attn mlp"}));
+}
+
 TEST_CASE("megatron: sharding") {
   StepConfig c = eight_ranks(Sharding::zero1);
   c.memory.kernels = Kernels::fused;

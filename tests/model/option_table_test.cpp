@@ -32,6 +32,7 @@ std::string example(std::string_view word) {
   if (word.starts_with("vllm:tp")) return "vllm:tp2,util=0.5,sleep=1";
   const std::size_t colon = word.find(':');
   if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
+  if (word.ends_with(":PARTS")) return "modules:core_attn+layernorm";
   const bool part = word.ends_with(":F") || word.ends_with(":RATIO") || word.ends_with(":SHARE");
   const char* argument = word.ends_with("SIZE") ? ":1GiB" : part ? ":0.5" : ":2";
   return std::string(word.substr(0, colon)) + argument;

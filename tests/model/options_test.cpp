@@ -84,7 +84,8 @@ TEST_CASE("the documented H100 recipe is read as written") {
 TEST_CASE("what is printed is read back") {
   for (const char* ac :
        {"none", "full", "selective", "attention", "grouped:2", "every:3", "sqrt", "budget:40GiB",
-        "budget:16GB", "budget:123456789", "memory-budget:0.5", "memory-budget:0"})
+        "first:3", "modules:core_attn", "modules:moe_act+layernorm+mla_up_proj", "budget:16GB",
+        "budget:123456789", "memory-budget:0.5", "memory-budget:0"})
     CHECK(ac_option(resolve({{"--ac", ac}})) == ac);
   for (const char* loss : {"ce", "ce-no-upcast", "lc-ce", "chunked:1024"})
     CHECK(loss_option(resolve({{"--loss", loss}})) == loss);
@@ -339,6 +340,9 @@ TEST_CASE("arguments of modes are read as strictly") {
   CHECK(says(error({{"--ac", "grouped:"}}), {"whole number"}));
   CHECK(says(error({{"--ac", "every:2:3"}}), {"whole number", "every:2"}));
   CHECK(says(error({{"--ac", "sqrt:3"}}), {"takes no argument"}));
+  CHECK(says(error({{"--ac", "first:0"}}), {"--ac first:0: N must be at least 1"}));
+  for (const char* parts : {"modules", "modules:", "modules:mlp+", "modules:mlp,moe"})
+    CHECK(says(error({{"--ac", parts}}), {"modules needs parts with + between them", "moe_act"}));
   CHECK(says(error({{"--ac", "memory-budget"}}), {"memory-budget needs a share from 0 to 1"}));
   CHECK(says(error({{"--ac", "memory-budget:1.5"}}), {"--ac memory-budget:1.5", "from 0 to 1"}));
   CHECK(says(error({{"--ac", "memory-budget:half"}}), {"--ac half", "must be a decimal number"}));

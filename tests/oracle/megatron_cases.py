@@ -422,11 +422,82 @@ def latent():
                    **options, seq=1024)
 
 
+# With fewer words than activations of layers weigh.
+MODELS |= {f"{name}_words": MODELS[name] | {"vocab_size": 4096} for name in (
+    "golden_4layers", "golden_llama_4layers", "golden_gqa_4layers", "larger_4layers", "larger_llama_4layers",
+    "golden_top2_4layers", "golden_top2_sequential_4layers", "golden_top2_shared_4layers", "golden_mixtral_4layers",
+    *(f"golden_{name}_4layers" for name in LATENT_MODELS))}
+
+
+def parts_of(name, impl, fp8):
+    """What --recompute-modules may name of the model."""
+    values = MODELS[name]
+    experts, latent_heads = "num_moe_experts" in values, values.get("multi_latent_attention", False)
+    stays = fp8 == "delayed"  # refuses parts whose output is let go of
+    parts = ["core_attn"]
+    parts += ["layernorm"] if not stays and (experts or latent_heads or impl is LOCAL) else []
+    parts += ["mla_up_proj"] if latent_heads else []
+    # A bias that an MLP returns becomes its checkpoint's output, whose backward then runs itself without end.
+    biased = values.get("add_bias_linear", True)
+    parts += ["mlp"] if not biased and (not experts or isinstance(values.get("moe_layer_freq"), list)) else []
+    # What corrects scores is counted twice in a recomputation, which the emulated device does not run.
+    parts += ["moe"] if experts and not values.get("moe_router_enable_expert_bias") else []
+    parts += ["moe_act"] if values.get("moe_grouped_gemm") and not stays else []
+    parts += ["shared_experts"] if values.get("moe_shared_expert_intermediate_size") else []
+    return parts
+
+
+def recomputed_parts():
+    """Parts of layers, and the first layers of a stage, that are recomputed, drawn: dense models, latent attention and
+    mixtures, every layout, in bf16 and FP8. The second draw was measured when the first was planned."""
+    yield from drawn_parts(random.Random(20261132), 60)
+    yield from drawn_parts(random.Random(20261133), 18)
+
+
+def drawn_parts(draw, count):
+    dense = [f"{name}_words" for name in ("golden_4layers", "golden_llama_4layers", "golden_gqa_4layers", "larger_4layers",
+                                          "larger_llama_4layers")]
+    mixtures = ["hub_mixtral_4layers", "hub_qwen3_moe_4layers", *(
+        f"golden_{name}_4layers_words" for name in ("top2", "top2_sequential", "top2_shared", "mixtral"))]
+    latent_models = [f"golden_{name}_4layers_words" for name in LATENT_MODELS]
+    for i in range(count):
+        name = draw.choice((dense, latent_models, mixtures)[i % 3])
+        values = MODELS[name]
+        experts, latent_heads = "num_moe_experts" in values, values.get("multi_latent_attention", False)
+        if experts:
+            world, ranks = draw.choice((
+                (1, {}), (4, {"ep": 4} | SHARDED), (4, {"tp": 2, "ep": 2} | SEQUENCE),
+                (8, {"tp": 2, "ep": 4, "etp": 1} | SEQUENCE | SHARDED),
+                (8, {"tp": 2, "pp": 2, "pp_rank": draw.randrange(2), "ep": 2} | SEQUENCE | SHARDED)))
+        else:
+            world, ranks = draw.choice((
+                (1, {}), (1, {}), (8, SHARDED), (8, {"tp": 2} | SEQUENCE), (8, {"tp": 4} | SEQUENCE | SHARDED), (2, {"tp": 2}),
+                (8, {"pp": 2, "pp_rank": draw.randrange(2)} | SHARDED),
+                (4, {"tp": 2, "pp": 2, "pp_rank": draw.randrange(2)} | SEQUENCE)))
+        own = not experts and not latent_heads and values.get("normalization") != "RMSNorm" and draw.random() < 0.4
+        impl = LOCAL if own else UNFUSED if latent_heads else draw.choice((UNFUSED, FLASH))
+        fp8 = draw.choice(("none", "none", "delayed", "tensorwise"))
+        fp8 = "none" if own or latent_heads else fp8
+        parts = parts_of(name, impl, fp8)
+        sample = draw.sample(parts, min(len(parts), draw.choice((1, 1, 1, 2, 2, 3))))
+        chosen = [part for part in parts if part in sample]
+        if "moe" in chosen:  # what is in it is not named beside it
+            chosen = [part for part in chosen if part not in ("moe_act", "shared_experts")]
+        first = not values.get("moe_router_enable_expert_bias") and draw.random() < 0.12
+        recompute = f"first:{draw.choice((1, 2, 3))}" if first else "modules:" + "+".join(chosen)
+        options = PLANNED | impl | ranks | {"recompute": recompute}
+        options |= {"bias_activation_fusion": False} if experts and not values.get("gated_linear_unit") else {}
+        options |= {} if world == 1 else {"last_rank": True}
+        options |= {} if fp8 == "none" else {"fp8": fp8}
+        yield case(name, draw.choice((1, 2, 4)), 4 if "pp" in ranks else draw.choice((1, 2)), world, **options,
+                   gradient_fusion=True, seq=1024)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
                   sequences_in_parts(), instances(), fused_losses(), experts(), bridged_experts(), windows(), in_fp8(),
-                  shared_in_fp8(), experts_in_fp8(), fused_gradients(), latent()):
+                  shared_in_fp8(), experts_in_fp8(), fused_gradients(), latent(), recomputed_parts()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

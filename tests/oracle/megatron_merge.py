@@ -73,7 +73,7 @@ def options(entry):
         values["loss"] = "ce-compiled"
     recompute = entry.get("recompute")
     if recompute:
-        values["ac"] = {"full:1": "full", "full:2": "grouped:2", "selective": "attention"}[recompute]
+        values["ac"] = {"full:1": "full", "full:2": "grouped:2", "selective": "attention"}.get(recompute, recompute)
     return values
 
 

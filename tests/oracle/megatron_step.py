@@ -63,6 +63,11 @@ def config_of(entry, values, chunks):
                      "recompute_num_layers": int(entry["recompute"][5:])}
     elif entry["recompute"] == "selective":
         recompute = {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
+    elif entry["recompute"].startswith("modules:"):
+        recompute = {"recompute_granularity": "selective", "recompute_modules": entry["recompute"][8:].split("+")}
+    elif entry["recompute"].startswith("first:"):
+        recompute = {"recompute_granularity": "full", "recompute_method": "block",
+                     "recompute_num_layers": int(entry["recompute"][6:])}
     rotated = values.get("position_embedding_type") == "rope"
     of_kind = MLATransformerConfig if values.get("multi_latent_attention") else TransformerConfig
     return of_kind(

@@ -62,6 +62,14 @@ std::int64_t saved_by_layer(const StepConfig& c, const std::string& more = "") {
   return three.at_loss - two.at_loss - (three.resident - two.resident);
 }
 
+StepConfig recomputing(std::initializer_list<LayerPart> parts,
+                       TransformerImpl impl = TransformerImpl::transformer_engine) {
+  StepConfig c = config(impl);
+  c.memory.ac = AcMode::modules;
+  for (LayerPart part : parts) c.memory.ac_arg |= std::int64_t{1} << static_cast<int>(part);
+  return c;
+}
+
 /// Mean and scale of two norms, which the paper leaves out.
 constexpr std::int64_t norm_statistics(std::int64_t tokens) { return 2 * 2 * 4 * tokens; }
 
@@ -71,6 +79,50 @@ std::int64_t elements_of_layer() {
 std::int64_t elements_of_ends() { return vocab * h + s * h + 2 * h; }
 
 }  // namespace
+
+TEST_CASE(
+    "a checkpoint of a part saves what the part is given, an output that is let go of nothing") {
+  const std::int64_t sbh = s * b * h, scores = 5 * heads * s * s * b,
+                     norms = norm_statistics(s * b);
+  constexpr TransformerImpl local = TransformerImpl::local;
+  // Queries, keys and values stay, and what attention's core makes of them.
+  CHECK(saved_by_layer(recomputing({LayerPart::core_attn})) == 34 * sbh + norms);
+  // Both norms' outputs, and their means and scales.
+  CHECK(saved_by_layer(recomputing({LayerPart::layernorm}, local)) == 30 * sbh + scores);
+  CHECK(saved_by_layer(recomputing({LayerPart::layernorm, LayerPart::core_attn}, local)) ==
+        30 * sbh);
+  // Transformer Engine's are one function with the layers after them.
+  CHECK(saved_by_layer(recomputing({LayerPart::layernorm})) == 34 * sbh + scores + norms);
+  // 2 of the norm's output, 8 of the first product's, 8 of the activation's.
+  const char* no_bias = R"(, "disable_bias_linear": true)";
+  CHECK(saved_by_layer(config(), no_bias) -
+            saved_by_layer(recomputing({LayerPart::mlp}), no_bias) ==
+        18 * sbh + norms / 2);
+}
+
+TEST_CASE("first:N recomputes the first layers of each stage") {
+  StepConfig c = config();
+  c.memory.ac = AcMode::first;
+  c.memory.ac_arg = 2;
+  const passes::StepProgram step = passes::build_step(gpt(3), c);
+  std::map<std::int16_t, int> recomputed;
+  for (const ir::Op& op : step.program.ops)
+    if (op.phase == ir::Phase::recompute) ++recomputed[op.module.block];
+  CHECK(recomputed.size() == 2);
+  CHECK(recomputed[0] == recomputed[1]);
+}
+
+TEST_CASE("an output that was let go of is copied to where it was saved, once a layer") {
+  const passes::StepProgram step =
+      passes::build_step(gpt(2), recomputing({LayerPart::layernorm}, TransformerImpl::local));
+  const auto in_recompute = [&](ir::OpKind kind) {
+    return std::count_if(step.program.ops.begin(), step.program.ops.end(), [&](const ir::Op& op) {
+      return op.phase == ir::Phase::recompute && op.kind == kind;
+    });
+  };
+  CHECK(in_recompute(ir::OpKind::layer_norm) == 4);
+  CHECK(in_recompute(ir::OpKind::clone) == 4);
+}
 
 TEST_CASE("a layer saves sbh (34 + 5 a s / h) bytes, in parts what the paper's table 2 says") {
   const std::int64_t sbh = s * b * h, scores = 5 * heads * s * s * b;

@@ -43,8 +43,13 @@ class Random {  // splitmix64: the same draws with every standard library
 /// A word of the table with numbers for its letters: "grouped:K" is grouped:2.
 std::string filled(std::string_view word, Random& random) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> values{
-      {"SIZE", {"1GiB", "4GiB"}},   {"F", {"0.3", "0.7"}},     {"RATIO", {"0.01"}},
-      {"VARIANT", {"0", "1", "2"}}, {"TOKENS", {"16", "128"}}, {"BLOCK", {"8", "16"}}};
+      {"SIZE", {"1GiB", "4GiB"}},
+      {"F", {"0.3", "0.7"}},
+      {"RATIO", {"0.01"}},
+      {"VARIANT", {"0", "1", "2"}},
+      {"TOKENS", {"16", "128"}},
+      {"BLOCK", {"8", "16"}},
+      {"PARTS", {"core_attn", "mlp", "layernorm+moe_act", "moe", "layernorm+mla_up_proj"}}};
   const auto colon = word.find(':');
   if (colon == word.npos) return std::string(word);
   const std::string letters(word.substr(colon + 1));

@@ -26,7 +26,9 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] StepConfig resolve_options(const OptionList& options);
 
 /// Text forms: `parse_*` throw UserError; `to_option` gives what `parse_*` reads.
-[[nodiscard]] std::string ac_option(const StepConfig& config);           ///< "grouped:2"
+[[nodiscard]] std::string ac_option(const StepConfig& config);  ///< "grouped:2"
+/// Parts of modules:PARTS, in Megatron-LM's order.
+[[nodiscard]] std::string layer_parts_text(const StepConfig& config, const char* between = "+");
 [[nodiscard]] std::string loss_option(const StepConfig& config);         ///< "chunked:1024"
 [[nodiscard]] const char* autocast_option(const StepConfig& config);     ///< "fp16"
 [[nodiscard]] std::string shard_option(const StepConfig& config);        ///< "hsdp:4"

@@ -44,7 +44,20 @@ enum class AcMode : std::uint8_t {
   every,
   sqrt,
   budget,
-  memory_budget
+  memory_budget,
+  first,
+  modules
+};
+/// Parts of Megatron-core's layers that --recompute-modules names: bits of `ac_arg` beside
+/// AcMode::modules.
+enum class LayerPart : std::uint8_t {
+  core_attn,
+  layernorm,
+  mla_up_proj,
+  mlp,
+  moe,
+  moe_act,
+  shared_experts
 };
 enum class AcScope : std::uint8_t { block, submodule };
 /// `tiled`: TRL's LM head, per-token log-probabilities from tiles of tokens x words.
@@ -254,7 +267,8 @@ struct ModelRun {
 /// What is kept, recomputed, fused or never made.
 struct MemoryTechniques {
   AcMode ac = AcMode::none;
-  std::int64_t ac_arg = 0;     ///< K of grouped:K and every:K, bytes of budget:SIZE
+  /// K of grouped:K and every:K, N of first:N, bytes of budget:SIZE, parts of modules:PARTS
+  std::int64_t ac_arg = 0;
   double memory_budget = 1.0;  ///< F of memory-budget:F, activation_memory_budget: 0 to 1
   /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
   std::vector<AcMode> block_modes;
@@ -272,6 +286,10 @@ struct MemoryTechniques {
   CompileUnit compile_unit = CompileUnit::block;
   Offload offload = Offload::none;
   bool fused_gradients = false;  ///< Megatron-core's products add to the main gradients themselves
+  /// Whether modules:PARTS names it.
+  [[nodiscard]] bool recomputes(LayerPart part) const {
+    return ac == AcMode::modules && (ac_arg >> static_cast<int>(part) & 1) != 0;
+  }
   bool operator==(const MemoryTechniques&) const = default;
 };
 

@@ -207,6 +207,14 @@ struct Chain {
   ir::Attributes attributes;              ///< of the fused op
 };
 
+/// Ops of a layer, from `begin` before `end`, that are recomputed by themselves. `hook`: what they
+/// made is let go of in forward, and is there again before the backward of that op's node.
+struct RecomputedPart {
+  ir::OpId begin = ir::no_id, end = ir::no_id, hook = ir::no_id;
+  std::vector<ir::ValueId> outputs;  ///< where there is a hook
+  std::int32_t region = ir::no_id;   ///< given by the pass `regions`
+};
+
 /// What a stage has of one micro-batch at its ends: what it receives, makes and sends.
 struct StageEnds {
   ir::ValueId input = ir::no_id;            ///< hidden states; no_id: token ids
@@ -279,7 +287,8 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  std::int32_t regions = 0;  ///< checkpoint regions so far, over all micro-batches
+  std::int32_t regions = 0;           ///< checkpoint regions so far, over all micro-batches
+  std::vector<RecomputedPart> parts;  ///< of this micro-batch of this stage, in order
   Zero3Values zero3;
   ir::ValueId zero_buffer = ir::no_id;    ///< zero1, zero2: for gradients that come from the host
   ir::ValueId averaged = ir::no_id;       ///< zero2: gradients kept so far; zero1: the bucket

@@ -5,6 +5,7 @@
 // backward runs all of the ops again and then an engine over them, and holds what it was given and
 // the region's output until that is done.
 #include <algorithm>
+#include <unordered_set>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -28,8 +29,11 @@ struct Region {
   OpId stop = -1;                ///< recompute runs ops before this one; -1: nothing is saved
   std::int32_t last_group = -1;  ///< last autograd node that unpacks a saved tensor
   bool recomputed = false;
+  bool begun = false;     ///< its backward, of a reentrant one
   bool compiled = false;  ///< of launches that torch.compile made, with an autograd node of theirs
   std::vector<ValueId> frame;  ///< of a reentrant one's backward: what lives until its end
+  /// Of one whose output has no memory meanwhile: what is made there again, for others to read.
+  std::vector<ValueId> outputs;
 };
 
 class Checkpointer {
@@ -38,13 +42,17 @@ class Checkpointer {
   /// linear's place (zero/linear.py).
   /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again
   /// to its end.
-  Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant, bool early_stop)
+  /// `saves_arguments`: a reentrant region's function saves all that it is given, until its
+  /// backward is done.
+  Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant, bool early_stop,
+               bool saves_arguments)
       : s_(step),
         p_(step.program),
         received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
         linear_in_python_(linear_in_python),
         reentrant_(reentrant),
-        early_stop_(early_stop) {}
+        early_stop_(early_stop),
+        saves_arguments_(saves_arguments) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -59,17 +67,20 @@ class Checkpointer {
     for (std::size_t i = 0; i < old.size(); ++i) {
       Op op = old[i];
       const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
+      if (op.phase == Phase::backward) restore_for(op);
       if (r != no_id) {
         Region& region = regions_[static_cast<std::size_t>(r)];
-        if (!region.recomputed && region.stop >= 0 && (reentrant_ || group_unpacks(i))) {
+        if (!region.begun && region.stop >= 0 && (reentrant_ || group_unpacks(i))) {
+          region.begun = true;
           if (reentrant_) hold_given(region, i);
-          recompute(region);
+          if (!region.recomputed) recompute(region);
         }
       }
       // A fused backward writes over a saved tensor: its output follows to the twin's storage.
       if (op.phase == Phase::backward)
         for (ValueId v : p_.outputs(op)) p_.value(v).storage = storage_of(p_.value(v).storage);
       if (r == no_id) {
+        if (!restored_.empty() && op.phase == Phase::backward) read_restored(op);
         push(op);
         continue;
       }
@@ -141,6 +152,13 @@ class Checkpointer {
     }
     for (Region& region : regions_)
       if (!early_stop_ && region.stop >= 0) region.stop = region.ops.back() + 1;
+    for (const RecomputedPart& part : s_.parts) {
+      if (part.hook == no_id) continue;
+      waiting_.push_back(part);
+      regions_[static_cast<std::size_t>(part.region)].outputs = part.outputs;
+    }
+    std::sort(waiting_.begin(), waiting_.end(),
+              [](const RecomputedPart& a, const RecomputedPart& b) { return a.hook < b.hook; });
   }
 
   // --- reentrant: what a region's node and the frame of its backward hold
@@ -166,24 +184,69 @@ class Checkpointer {
           if (outside && !p_.value(root).requires_grad && !contains(arguments, root))
             arguments.push_back(root);
         }
-    s_.graph_held.insert(s_.graph_held.end(), arguments.begin(), arguments.end());
+    if (!saves_arguments_)
+      s_.graph_held.insert(s_.graph_held.end(), arguments.begin(), arguments.end());
     for (Region& region : regions_)
       for (auto id = region.ops.rbegin(); id != region.ops.rend() && region.stop >= 0; ++id) {
+        if (!region.outputs.empty()) break;  // of which memory is made anew
         if (p_.op(*id).outputs == 0) continue;
         region.frame.push_back(p_.output(p_.op(*id), 0));  // `outputs`
         break;
       }
   }
 
-  /// `args` of CheckpointFunction.backward.
+  /// `args` of CheckpointFunction.backward: what the first node of the region reads, or of several
+  /// outputs all that it reads of others.
   void hold_given(Region& region, std::size_t i) {
-    const std::int32_t group = (*old_)[i].group;
+    const std::int32_t first = (*old_)[i].group, of = (*old_)[i].region;
+    const std::int32_t last = region.outputs.size() > 1 ? region.last_group : first;
     std::vector<ValueId> own;
-    for (; i < old_->size() && (*old_)[i].group == group; ++i) {
-      for (ValueId v : p_.inputs((*old_)[i]))
+    for (bool ends = false; i < old_->size(); ++i) {
+      const Op& op = (*old_)[i];
+      if (ends && op.group != last) break;
+      ends = op.group == last;
+      if (op.region != of) continue;
+      for (ValueId v : p_.inputs(op))
         if (!made_in_forward(v) && !contains(own, p_.root(v))) region.frame.push_back(v);
-      for (ValueId v : p_.outputs((*old_)[i])) own.push_back(p_.root(v));
+      for (ValueId v : p_.outputs(op)) own.push_back(p_.root(v));
     }
+  }
+
+  // --- a part whose output has no memory meanwhile (Megatron-core's CheckpointWithoutOutput)
+
+  /// What waits for the gradient of its hook: it is there as backward comes to the hook's op, or,
+  /// where that has none of its own, to those before it.
+  void restore_for(const Op& op) {
+    while (!waiting_.empty() && op.forward <= waiting_.back().hook &&
+           op.forward >= waiting_.back().begin) {
+      const std::int32_t region = waiting_.back().region;
+      waiting_.pop_back();
+      restore(regions_[static_cast<std::size_t>(region)]);
+    }
+  }
+
+  /// The outputs are recomputed, and copied to where what saved them looks; the recomputed ones
+  /// live until the region's backward is done.
+  void restore(Region& region) {
+    recompute(region);
+    for (ValueId v : region.outputs) {
+      const ValueId again = mapped(v);
+      const ir::Value like = p_.value(again);
+      const Op last = p_.ops.back();
+      const ValueId back = p_.make(like.shape, like.dtype, ir::Role::recomputed, last.module);
+      Op& copy = p_.op(p_.emit(OpKind::clone, Phase::recompute, last.module, {again}, {back}));
+      copy.forward = last.forward;
+      copy.region = last.region;
+      copy.group = next_group_--;
+      region.frame.push_back(again);
+      remap_[static_cast<std::size_t>(v)] = back;
+      storage_remap_[static_cast<std::size_t>(p_.value(v).storage)] = p_.value(back).storage;
+      restored_.insert(v);
+    }
+  }
+
+  void read_restored(Op& op) {
+    map_inputs(p_, op, [&](ValueId v) { return restored_.contains(p_.root(v)) ? mapped(v) : v; });
   }
 
   /// A node's saved tensors go when its function and what follows it are done.
@@ -306,13 +369,13 @@ class Checkpointer {
   }
 
   /// The twin of an output of `source`, on a storage of its own, or where the op only views what
-  /// was kept or came from outside, on that.
+  /// was kept or came from outside, or writes to a buffer, on that.
   ValueId clone_value(ValueId v, const Op& source) {
     const ir::Value like = p_.value(v);
     const auto s = static_cast<std::size_t>(like.storage);
     ir::StorageId& twin = storage_remap_[s];
     const auto id = static_cast<ValueId>(p_.values.size());
-    bool views_kept = false;
+    bool views_kept = p_.storages[s].role == ir::Role::buffer;
     for (ValueId in : p_.inputs(source))
       views_kept = views_kept ||
                    (p_.storage_of(in) == like.storage && p_.storage_of(mapped(in)) == like.storage);
@@ -460,7 +523,7 @@ class Checkpointer {
   StepProgram& s_;
   ir::Program& p_;
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
-  bool linear_in_python_, reentrant_, early_stop_;
+  bool linear_in_python_, reentrant_, early_stop_, saves_arguments_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<OpId> inside_kept_;  ///< ops that a kept one is made of, in order
@@ -469,6 +532,8 @@ class Checkpointer {
   const std::vector<Op>* old_ = nullptr;
   OpId old_first_ = 0;
   Detached detached_;
+  std::vector<RecomputedPart> waiting_;  ///< by their hooks
+  std::unordered_set<ValueId> restored_;
   std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
 };
 
@@ -479,7 +544,11 @@ bool applies(const StepConfig& config) {
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   const bool early_stop = model::layer_forms(spec, config).early_stop;
-  Checkpointer(step, config.layout.zero3(), config.memory.reentrant, early_stop)
+  // Megatron-core's checkpoint is a function of its own, and Transformer Engine's, as PyTorch's
+  // reentrant one; what `explain` puts around modules is neither.
+  const bool by_module = config.memory.ac == AcMode::attention && config.memory.ac_arg != 0;
+  const bool reentrant = config.memory.reentrant || (config.megatron() && !by_module);
+  Checkpointer(step, config.layout.zero3(), reentrant, early_stop, config.megatron())
       .run(step.micro_begin.back());
 }
 

@@ -80,6 +80,8 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
       return -1;
     case AcMode::full:
       return scoped(block);
+    case AcMode::first:
+      return block < config.memory.ac_arg ? scoped(block) : -1;
     case AcMode::every:
       return (block + (counts_from_one ? 1 : 0)) % config.memory.ac_arg == 0 ? scoped(block) : -1;
     case AcMode::selective:
@@ -92,6 +94,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
       return segment_of(
           block, blocks,
           static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
+    case AcMode::modules:  // by parts
     case AcMode::budget:
     case AcMode::memory_budget:  // the compiler's own
       break;
@@ -145,7 +148,16 @@ void see_whole(ir::Program& p, std::size_t ring) {
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
 
+/// Each part that lowering wrote down is a region.
+void take_parts(StepProgram& step) {
+  for (RecomputedPart& part : step.parts) {
+    part.region = step.regions++;
+    for (ir::OpId id = part.begin; id < part.end; ++id) step.program.op(id).region = part.region;
+  }
+}
+
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  if (!step.parts.empty()) return take_parts(step);
   const bool counts_from_one = model::layer_forms(spec, config).counts_from_one;
   const bool of_titan = config.run.transformer_impl == TransformerImpl::torchtitan;
   const std::int32_t base = step.regions;
@@ -189,6 +201,14 @@ constexpr Exclusion exclusions_of_regions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--ac budget:" + std::to_string(c.memory.ac_arg);
      }},
+    {"--ac first:N or modules:PARTS, --transformer-impl hf",
+     "they are Megatron-core's: --recompute-method block, and --recompute-modules, of the layers "
+     "that --framework megatron has with --transformer-impl transformer_engine or local",
+     "use --ac every:K or attention",
+     [](const ModelSpec&, const StepConfig& c) {
+       return (c.memory.ac == AcMode::first || c.memory.ac == AcMode::modules) && !c.megatron();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c); }},
     {"--ac grouped:K, --ac every:K", "K must be at least 1", "give one, such as 2",
      [](const ModelSpec&, const StepConfig& c) { return takes_k(c) && c.memory.ac_arg < 1; },
      mode_with_k},

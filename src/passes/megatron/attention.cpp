@@ -90,6 +90,26 @@ ir::ValueId MegatronLayers::scaled_softmax(V scores) {
   return node(OpKind::autograd_function, {scores, weights}, weights, std::move(g));
 }
 
+/// get_full_mask (utils.py): what nothing reads of a causal mask, where positions are apart by a
+/// window's width, and the batch's mask.
+ir::ValueId MegatronLayers::full_mask() {
+  const Shape one{1, 1, seq_, seq_};
+  const auto made = [&](DType type, const Shape& size, std::initializer_list<V> of,
+                        std::int32_t launches = 1) {
+    const V y = plain(size, type);
+    emit(OpKind::generated, of, {y}, ir::Generated{launches});
+    return y;
+  };
+  const auto boolean = [&](std::initializer_list<V> of) { return made(DType::u8, one, of); };
+  const V steps = made(DType::i32, one, {}, 3), left = made(DType::i32, one, {steps}),
+          right = made(DType::i32, one, {steps});
+  const V in_left = boolean({left}), in_right = boolean({boolean({right})}),
+          window = boolean({boolean({in_left, in_right})});
+  const V mask = mask_ == ir::no_id ? window : made(DType::u8, shape(mask_), {window, mask_});
+  hold({steps, left, right, window});
+  return mask;
+}
+
 /// q, k and v [S, B, heads, D] as views; products by head, all scores at once.
 ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   leaf_ = Module::attention_core;
@@ -100,6 +120,7 @@ ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   const auto by_head = [&](V x) { return p_.reshape(x, {batch_, n, seq_, shape(x)[3]}, true); };
   const Shape square{batch_, n, seq_, seq_};
   V unread = m_.memory_buffer;  // what baddbmm's beta of 0 does not read
+  const V mask = engine() ? full_mask() : ir::no_id;
   if (engine()) {
     unread = plain(square, dtype_);
     emit(OpKind::empty, {}, {unread});
@@ -114,7 +135,7 @@ ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
        ir::Product{static_cast<std::int32_t>(seq_), ir::Form::nn});
   const V context = bf16({seq_, batch_, n * of_values});
   emit(OpKind::clone, {p_.reshape(mixed, {seq_, batch_, n * of_values})}, {context});
-  hold({scores, weights, mixed});
+  hold({mask, scores, weights, mixed, shared > 1 ? k : ir::no_id, shared > 1 ? v : ir::no_id});
   return context;
 }
 
@@ -177,15 +198,29 @@ ir::ValueId MegatronLayers::fused_core(const Heads& h) {
   emit(OpKind::sdpa, {given.q, given.k, given.v}, {mixed, log_sums, state, no_debug_mask},
        ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window < seq_ ? window : 0),
                 cudnn ? ir::SdpaKernel::cudnn : ir::SdpaKernel::flash});
-  return cudnn ? p_.reshape(mixed, {seq_, batch_, n * of_values}) : by_token(mixed, n * of_values);
+  if (cudnn) return p_.reshape(mixed, {seq_, batch_, n * of_values});
+  const V context = by_token(mixed, n * of_values);
+  hold({given.q, given.k, given.v});
+  return context;
 }
 
 /// SelfAttention.forward. The projection's rows are grouped by heads of keys: its parts are views,
 /// but for queries of several a group, which are copied together.
 ir::ValueId MegatronLayers::attention(const Block& b, V x) {
   if (spec_.latent) return latent_attention(b, x);
-  const V mixed =
-      normed_linear(x, {b.norm1, b.norm1_bias, Module::norm1}, b.qkv, b.qkv.bias, Module::qkv_proj);
+  const NormOf before{b.norm1, b.norm1_bias, Module::norm1};
+  if (engine())
+    return attention_of(b, normed_linear(x, before, b.qkv, b.qkv.bias, Module::qkv_proj));
+  const ir::OpId begin = next_op();
+  const V normed = norm(x, before.weight, before.bias, before.leaf);
+  RecomputedPart of_norm = written(begin, {normed});
+  const V y =
+      attention_of(b, linear(normed, b.qkv.weight, b.qkv.bias, Split::columns, Module::qkv_proj));
+  let_go(LayerPart::layernorm, std::move(of_norm), y);
+  return y;
+}
+
+ir::ValueId MegatronLayers::attention_of(const Block& b, V mixed) {
   leaf_ = Module::attention;
   const std::int64_t d = spec_.head_dim, n = part(spec_.heads), groups = part(spec_.kv_heads),
                      queries = n / groups;
@@ -204,7 +239,7 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
     emit(OpKind::clone, {view}, {copy});
     return copy;
   };
-  if (queries > 1) q = copied(q);
+  if (queries > 1 && groups > 1) q = copied(q);  // of one group they are a view
   if (spec_.qk_norm) {
     if (engine()) {  // its norms save what they read in one piece
       if (q == split_q) q = copied(q);
@@ -214,6 +249,10 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
     k = norm(k, b.k_norm, b.k_norm_bias, Module::k_norm);
   }
   if (spec_.rotates()) q = rotated(q), k = rotated(k);
+  const ir::OpId begin = next_op();
+  hold({mask_});
+  leaf_ = Module::attention_core;
+  if (queries > 1 && q == split_q) q = copied(q);  // which stand beside no keys of theirs
   if (engine() && q != split_q) {  // get_qkv_layout copies what stands in no order that it knows
     leaf_ = Module::attention_core;
     if (k == split_k) k = copied(k);
@@ -224,6 +263,7 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
   const V context = config_.layout.cp > 1                 ? ring_core(heads)
                     : by == Attention::eager || !engine() ? unfused_core(q, k, v)
                                                           : fused_core(heads);
+  checkpoint(LayerPart::core_attn, begin);
   const V y = linear(context, b.o, Split::rows, Module::o_proj);
   if (by == Attention::flash) hold({q, k, v});  // SelfAttention.forward's own, beside the copies
   return y;

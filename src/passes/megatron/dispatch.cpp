@@ -265,8 +265,11 @@ ir::ValueId MegatronLayers::cast(V x, DType type) {
 
 ir::ValueId MegatronLayers::moe(const Block& b, V x) {
   V shared = ir::no_id;
-  if (spec_.moe->shared_intermediate > 0)
+  if (spec_.moe->shared_intermediate > 0) {
+    const ir::OpId begin = next_op();
     shared = mlp(b, linear(x, b.up, Split::columns, first_of_mlp()));
+    checkpoint(LayerPart::shared_experts, begin);
+  }
   const Routing routing = route(b, x);
   leaf_ = Module::mlp;
   const Shape whole = shape(x);

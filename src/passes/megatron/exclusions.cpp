@@ -138,6 +138,12 @@ bool stages_fit(const ModelSpec& m, const StepConfig& c) {
          std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == m.layers;
 }
 
+bool divides_stages(const ModelSpec& m, const StepConfig& c, std::int64_t blocks) {
+  const std::vector<StageBlocks> stages = pipeline_stages(m, c);
+  return std::all_of(stages.begin(), stages.end(),
+                     [&](const StageBlocks& s) { return s.blocks() % blocks == 0; });
+}
+
 constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model that is no GPT of its",
      "its layers are planned with LayerNorm or RMSNorm before attention and MLP, of GELU, squared "
@@ -199,15 +205,55 @@ constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model of more than 4096 blocks", "at most 4096",
      "give a model of fewer blocks",
      [](const ModelSpec& m, const StepConfig&) { return m.layers > 4096; }, with_model},
-    {"--transformer-impl, --ac other than none, full, grouped:K or attention, or --ac-scope "
-     "submodule",
-     "Megatron-core recomputes whole layers (uniform), or the core of attention",
-     "use --ac full, grouped:K or attention",
+    {"--transformer-impl, --ac other than none, full, grouped:K, first:N, attention or "
+     "modules:PARTS, or --ac-scope submodule",
+     "Megatron-core recomputes whole layers (uniform or block), or parts of each",
+     "use --ac full, grouped:K, first:N, attention or modules:PARTS",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        return (ac != AcMode::none && ac != AcMode::full && ac != AcMode::grouped &&
-               ac != AcMode::attention) ||
+               ac != AcMode::first && ac != AcMode::attention && ac != AcMode::modules) ||
               (ac == AcMode::full && c.memory.scope != AcScope::block);
+     },
+     with<ac_text>},
+    {"--transformer-impl --ac modules:moe_act, experts that are not grouped",
+     "Megatron-core recomputes the activation of moe_grouped_gemm alone (transformer_config.py)",
+     "leave moe_act out, or give moe_grouped_gemm",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const bool grouped = m.moe && m.moe->megatron && m.moe->megatron->grouped;
+       return c.memory.recomputes(LayerPart::moe_act) && !grouped;
+     },
+     with<ac_text>},
+    {"--transformer-impl --ac modules:mla_up_proj, a model without latent attention",
+     "Megatron-core has it with multi_latent_attention alone (transformer_config.py)",
+     "leave mla_up_proj out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.recomputes(LayerPart::mla_up_proj) && !m.latent;
+     },
+     with<ac_text>},
+    {"--transformer-impl --ac modules:mlp, an MLP with biases",
+     "the bias that it returns becomes its checkpoint's output, whose backward runs itself again "
+     "without end (mlp.py, tensor_parallel/random.py)",
+     "leave mlp out, or use --ac full",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.recomputes(LayerPart::mlp) && m.mlp_bias;
+     },
+     with<ac_text>},
+    {"--transformer-impl --fp8 delayed --ac modules:layernorm or moe_act",
+     "delayed scaling saves no input in bf16, which is what their outputs' readers would have to "
+     "(transformer_config.py)",
+     "use --fp8 tensorwise, or leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8 == Fp8Recipe::delayed && (c.memory.recomputes(LayerPart::layernorm) ||
+                                                        c.memory.recomputes(LayerPart::moe_act));
+     },
+     with<fp8_with<ac_text>>},
+    {"--transformer-impl --ac modules:moe with moe_act or shared_experts",
+     "a checkpoint within another is not planned yet", "leave out what is in the other",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.recomputes(LayerPart::moe) &&
+              (c.memory.recomputes(LayerPart::moe_act) ||
+               c.memory.recomputes(LayerPart::shared_experts));
      },
      with<ac_text>},
     {"--transformer-impl, a loss other than ce or ce-compiled",
@@ -451,6 +497,15 @@ constexpr Exclusion all_exclusions[] = {
      "give --pp-layers, or other stages",
      [](const ModelSpec& m, const StepConfig& c) { return piped(c) && !stages_fit(m, c); },
      with<pp_text>},
+    {"--transformer-impl --ac grouped:K that does not divide a stage's blocks",
+     "recompute_method uniform takes K layers at a time, and asks for one past the last "
+     "(transformer_block.py, _checkpointed_forward)",
+     "give a K that divides them",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.ac == AcMode::grouped && c.memory.ac_arg > 0 &&
+              !divides_stages(m, c, c.memory.ac_arg);
+     },
+     with<ac_text>},
     {"--transformer-impl --pp N --pp-schedule gpipe, zb1, zbv or dualpipev",
      "Megatron-core's schedules are 1F1B and interleaved 1F1B", "use 1f1b or interleaved:V",
      [](const ModelSpec&, const StepConfig& c) {

@@ -90,8 +90,9 @@ ir::ValueId MegatronLayers::weighted_activation(V x, V weights) {
 
 /// All experts' products in one call, and one gradient of all rows; a gradient of each weight,
 /// which are there together.
-ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>& layers) {
-  if (in_fp8()) return grouped_linear_in_fp8(x, layers);
+ir::ValueId MegatronLayers::grouped_linear(V x, const std::vector<LinearValues>& layers,
+                                           bool keeps_input) {
+  if (in_fp8()) return grouped_linear_in_fp8(x, layers, keeps_input);
   leaf_ = Module::experts;
   const auto count = static_cast<std::int32_t>(layers.size());
   const std::int64_t rows = shape(x)[0], in = layers.front().in, out = layers.front().out;
@@ -141,10 +142,15 @@ ir::ValueId MegatronLayers::grouped_experts(const Block& b, V rows, V weights) {
                      needed = rows_in_fp8(all / count) * count;
   rows = padded(rows, needed);
   weights = padded(weights, needed);
-  const V wide = grouped_linear(rows, b.first_of_expert),
-          active = weighted_activation(wide, weights),
-          made = grouped_linear(active, b.second_of_expert), y = padded(made, all);
-  hold({rows, weights, wide, active, made});
+  const V wide = grouped_linear(rows, b.first_of_expert);
+  const ir::OpId begin = next_op();
+  const V active = weighted_activation(wide, weights);
+  RecomputedPart of_activation = written(begin, {active});
+  const V made =
+      grouped_linear(active, b.second_of_expert, recomputes(LayerPart::moe_act) && !delayed());
+  let_go(LayerPart::moe_act, std::move(of_activation), made);
+  const V y = padded(made, all);
+  hold({rows, weights, wide, recomputes(LayerPart::moe_act) ? ir::no_id : active, made});
   return y;
 }
 

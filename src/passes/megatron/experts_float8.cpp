@@ -93,16 +93,19 @@ ir::Generated MegatronLayers::casts(std::int32_t experts) const {
   return {delayed() ? (experts + of_one_kernel - 1) / of_one_kernel : 3 * experts};
 }
 
-MegatronLayers::Grouped MegatronLayers::grouped_rows(V x, const std::vector<LinearValues>& layers) {
+MegatronLayers::Grouped MegatronLayers::grouped_rows(V x, const std::vector<LinearValues>& layers,
+                                                     bool keeps_input) {
   const auto count = static_cast<std::int64_t>(layers.size());
-  Grouped g{shape(x)[0] / count, layers.front().in, layers.front().out, {}, {}, {}, {}};
+  Grouped g{shape(x)[0] / count, layers.front().in, layers.front().out, {}, {}, {}, {},
+            keeps_input};
   std::vector<V> made;
   for (const LinearValues& l : layers) {
-    const Eight eight = make_eight({g.rows, g.in}, true);
+    const Eight eight = make_eight({g.rows, g.in}, !keeps_input);
     g.by_rows.push_back(eight.rows);
-    g.columns.push_back(eight.columns);
+    if (!keeps_input) g.columns.push_back(eight.columns);
     g.scales.push_back(eight.inverse);
-    made.insert(made.end(), {eight.inverse, eight.rows, eight.columns});
+    made.insert(made.end(), {eight.inverse, eight.rows});
+    if (!keeps_input) made.push_back(eight.columns);
     g.weights.push_back(l.weight);
   }
   p_.emit(OpKind::generated, phase_, at(leaf_), std::vector<V>{x}, made,
@@ -111,12 +114,14 @@ MegatronLayers::Grouped MegatronLayers::grouped_rows(V x, const std::vector<Line
 }
 
 /// _GroupedLinear.backward. Given: x, then of each expert the weight, its rows' columns and their
-/// scales, the weight the other way round and its scale, main gradients where products add to
-/// them, then the gradient. All that it makes lives to its end.
+/// scales unless x is cast again, the weight the other way round and its scale, main gradients
+/// where products add to them, then the gradient. All that it makes lives to its end.
 ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n,
                                                    std::vector<V>& given) const {
   const auto count = static_cast<std::int32_t>(n.weights.size());
-  const Indices columns = numbers(1 + count, 2 * count), turned = numbers(1 + 3 * count, 2 * count);
+  const std::int32_t saved = n.keeps_input ? 0 : 2 * count;
+  Indices columns = numbers(1 + count, saved);
+  const Indices turned = numbers(1 + count + saved, 2 * count);
   std::vector<GradientPlace> places;
   for (const V weight : n.weights) places.push_back(gradient_place(given, weight));
   const auto gradient = static_cast<std::int32_t>(given.size());
@@ -133,6 +138,12 @@ ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n,
     if (!delayed()) cast.push_back(make({1}, DType::f32));
   }
   const std::int32_t of_x = make(shape(x), dtype_);
+  Indices cast_again;
+  for (std::int32_t i = 0; n.keeps_input && i < count; ++i) {
+    cast_again.push_back(make({n.rows, n.in}, DType::f8));
+    cast_again.push_back(columns.emplace_back(make({n.in, n.rows}, DType::f8)));
+    cast_again.push_back(make({1}, DType::f32));
+  }
   for (std::size_t i = 0; i < places.size(); ++i) {
     g.made.push_back(of_weight(n.weights[i], places[i]));
     of_weights.push_back(gradient + static_cast<std::int32_t>(g.made.size()));
@@ -142,8 +153,11 @@ ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n,
   g.launches = {
       {OpKind::generated, casts(count), leaf_, {gradient}, cast},
       {OpKind::grouped_mm, by_weight, leaf_, joined({by_rows, turned}), {of_x}},
-      {OpKind::grouped_mm, by_row, leaf_, joined({by_columns, columns}), of_weights},
   };
+  if (n.keeps_input)
+    g.launches.push_back({OpKind::generated, casts(count), leaf_, {0}, cast_again});
+  g.launches.push_back(
+      {OpKind::grouped_mm, by_row, leaf_, joined({by_columns, columns}), of_weights});
   g.results = {of_x};
   for (std::size_t i = 0; i < places.size(); ++i)
     g.results.push_back(
@@ -153,9 +167,10 @@ ir::CompiledGraph MegatronLayers::grouped_backward(V x, const Grouped& n,
 }
 
 /// _GroupedLinear.forward: what is cast lives to its end, of the rows their columns further.
-ir::ValueId MegatronLayers::grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers) {
+ir::ValueId MegatronLayers::grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers,
+                                                  bool keeps_input) {
   leaf_ = Module::experts;
-  const Grouped n = grouped_rows(x, layers);
+  const Grouped n = grouped_rows(x, layers, keeps_input);
   std::vector<V> weights, turned, weight_scales;
   for (const LinearValues& l : layers) {
     cast_weight(l);
@@ -167,7 +182,9 @@ ir::ValueId MegatronLayers::grouped_linear_in_fp8(V x, const std::vector<LinearV
   p_.emit(OpKind::grouped_mm, phase_, at(leaf_),
           joined({n.by_rows, weights, n.scales, weight_scales}), std::vector<V>{y},
           ir::Product{static_cast<std::int32_t>(n.in)});
-  std::vector<V> given = joined({{x}, n.weights, n.columns, n.scales, turned, weight_scales});
+  std::vector<V> given = keeps_input
+                             ? joined({{x}, n.weights, turned, weight_scales})
+                             : joined({{x}, n.weights, n.columns, n.scales, turned, weight_scales});
   ir::CompiledGraph backward = grouped_backward(x, n, given);
   return node(OpKind::autograd_function, given, y, std::move(backward));
 }

@@ -121,9 +121,9 @@ ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearV
   const Shape whole = gathers ? with(s, 0, s[0] * tp_) : s;
   const Shape made_shape = with(whole, s.rank() - 1, l.out);
   // Megatron-core's set_save_original_input: what attention has saved in any case (attention.py),
-  // and the router (shared_experts.py).
-  const bool keeps_input =
-      norm == nullptr && !delayed() && (leaf == Module::o_proj || split == Split::columns);
+  // and the router, unless a checkpoint is around the shared expert (shared_experts.py).
+  const bool of_shared = split == Split::columns && !recomputes(LayerPart::shared_experts);
+  const bool keeps_input = norm == nullptr && !delayed() && (leaf == Module::o_proj || of_shared);
   const ir::TpGather gather{ir::Joined::tokens, ranks()};
   Normed n;
   leaf_ = norm != nullptr ? norm->leaf : leaf;

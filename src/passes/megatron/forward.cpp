@@ -167,13 +167,40 @@ ir::ValueId MegatronLayers::mlp(const Block& b, V wide) {
   return linear(activate(wide, b.up.bias), b.down, Split::rows, Module::down_proj);
 }
 
+/// Transformer Engine's first layer has the norm in it.
+ir::ValueId MegatronLayers::dense_mlp(const Block& b, V x, const NormOf& before) {
+  ir::OpId begin = next_op();
+  if (engine()) {
+    const V y = mlp(b, normed_linear(x, before, b.up, ir::no_id, first_of_mlp()));
+    checkpoint(LayerPart::mlp, begin);
+    return y;
+  }
+  const V normed = norm(x, before.weight, before.bias, before.leaf);
+  RecomputedPart of_norm = written(begin, {normed});
+  begin = next_op();
+  const V y = mlp(b, linear(normed, b.up, Split::columns, first_of_mlp()));
+  checkpoint(LayerPart::mlp, begin);
+  let_go(LayerPart::layernorm, std::move(of_norm), y);
+  return y;
+}
+
+ir::ValueId MegatronLayers::sparse_mlp(const Block& b, V x, const NormOf& before) {
+  ir::OpId begin = next_op();
+  const V normed = norm(x, before.weight, before.bias, before.leaf);
+  RecomputedPart of_norm = written(begin, {normed});
+  begin = next_op();
+  const V y = moe(b, normed);
+  checkpoint(LayerPart::moe, begin);
+  let_go(LayerPart::layernorm, std::move(of_norm), y);
+  return y;
+}
+
 ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
   block_ = index;
   V h = attention(b, x);
   const V middle = bias_dropout_add(h, b.o.bias, x);
   const NormOf before{b.norm2, b.norm2_bias, Module::norm2};
-  h = has_experts(index) ? moe(b, norm(middle, before.weight, before.bias, before.leaf))
-                         : mlp(b, normed_linear(middle, before, b.up, ir::no_id, first_of_mlp()));
+  h = has_experts(index) ? sparse_mlp(b, middle, before) : dense_mlp(b, middle, before);
   const V y = bias_dropout_add(h, has_experts(index) ? ir::no_id : b.down.bias, middle);
   block_ = -1;
   return y;
@@ -181,6 +208,7 @@ ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
 
 void MegatronLayers::forward() {
   phase_ = ir::Phase::forward;
+  s_.parts.clear();
   find_fused();
   get_batch();
   V x = stage().embedding ? embedding() : s_.ends.back().input;

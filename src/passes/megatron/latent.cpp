@@ -81,7 +81,8 @@ ir::ValueId MegatronLayers::gathered(V x) {
 }
 
 /// get_query_key_value_tensors and qkv_up_proj_and_rope_apply.
-MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x, std::vector<V>& frame) {
+MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x, RecomputedPart& up,
+                                                   std::vector<V>& frame) {
   const model::LatentAttention& sizes = *spec_.latent;
   const std::int64_t n = part(spec_.heads);
   const auto by_head = [&](V flat, std::int64_t width) {
@@ -93,6 +94,7 @@ MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x, std::vec
   leaf_ = Module::attention;
   const auto [view, k_flat] = split_at(compressed, sizes.kv_rank);
   const V k_part = gathered(k_flat);
+  const ir::OpId begin = next_op();
   const V q_flat = sizes.q_rank > 0
                        ? normed_linear(narrow, {b.q_norm, b.q_norm_bias, Module::q_a_norm}, b.q_b,
                                        ir::no_id, Module::q_b_proj)
@@ -117,19 +119,28 @@ MegatronLayers::Heads MegatronLayers::latent_heads(const Block& b, V x, std::vec
   emit(OpKind::cat, {k_plain, shared}, {k});
   emit(OpKind::clone, {values}, {v});
   hold({q_flat, kv_flat, q_turned, k_turned});
-  frame = {compressed, q, k, v};
+  up = written(begin, {q, k, v});
+  frame = {compressed};
+  if (!recomputes(LayerPart::mla_up_proj)) frame.insert(frame.end(), {q, k, v});
   return {q, k, v, true, true, true};
 }
 
 ir::ValueId MegatronLayers::latent_attention(const Block& b, V x) {
+  ir::OpId begin = next_op();
   const V normed = norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  RecomputedPart of_norm = written(begin, {normed}), up;
   std::vector<V> frame;
-  const Heads heads = latent_heads(b, normed, frame);
+  const Heads heads = latent_heads(b, normed, up, frame);
+  begin = next_op();
+  hold({mask_});
   const V context = config_.run.attention == Attention::eager
                         ? unfused_core(heads.q, heads.k, heads.v)
                         : fused_core(heads);
+  checkpoint(LayerPart::core_attn, begin);
+  let_go(LayerPart::mla_up_proj, std::move(up), context);
   const V y = linear(context, b.o, Split::rows, Module::o_proj);
   hold_all(frame);
+  let_go(LayerPart::layernorm, std::move(of_norm), y);
   return y;
 }
 

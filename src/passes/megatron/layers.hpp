@@ -45,12 +45,30 @@ class MegatronLayers : private Emission {
   V embedding();
   V block(const Block& b, std::int16_t index, V x);
   V mlp(const Block& b, V wide);  ///< after its first product
+  /// A norm, which may be one function with the product after it.
+  struct NormOf {
+    V weight, bias;
+    ir::Module leaf;
+  };
+  V dense_mlp(const Block& b, V x, const NormOf& before);
+  V sparse_mlp(const Block& b, V x, const NormOf& before);
   [[nodiscard]] ir::Module first_of_mlp() const {
     return spec_.plain_mlp ? ir::Module::up_proj : ir::Module::gate_up_proj;
   }
   V norm(V x, V weight, V bias, ir::Module leaf);
   V bias_dropout_add(V x, V bias, V residual);
   V activate(V x, V bias);
+
+  // parts.cpp
+  [[nodiscard]] bool recomputes(LayerPart part) const;
+  [[nodiscard]] ir::OpId next_op() const { return static_cast<ir::OpId>(p_.ops.size()); }
+  /// Ops from `begin` to here are recomputed by themselves, where the configuration names them.
+  void checkpoint(LayerPart part, ir::OpId begin);
+  /// What was written from `begin` to here, whose `outputs` are let go of later.
+  [[nodiscard]] RecomputedPart written(ir::OpId begin, std::vector<V> outputs) const {
+    return {begin, next_op(), ir::no_id, std::move(outputs), ir::no_id};
+  }
+  void let_go(LayerPart part, RecomputedPart of, V hook);
 
   // router.cpp
   /// What the router chose, of this rank's tokens.
@@ -94,7 +112,9 @@ class MegatronLayers : private Emission {
   V sequential_experts(const Block& b, V rows, V weights);
   V expert_mlp(const LinearValues& up, const LinearValues& down, V rows, V weights);
   V weighted_activation(V x, V weights);
-  V grouped_linear(V x, const std::vector<LinearValues>& layers);
+  /// `keeps_input`: in 8 bits its columns are not saved but made of the input in backward
+  /// (set_save_original_input).
+  V grouped_linear(V x, const std::vector<LinearValues>& layers, bool keeps_input = false);
 
   // experts_float8.cpp
   [[nodiscard]] std::int64_t rows_in_fp8(std::int64_t rows) const;
@@ -106,17 +126,20 @@ class MegatronLayers : private Emission {
   struct Grouped {
     std::int64_t rows, in, out;
     std::vector<V> by_rows, columns, scales, weights;
+    bool keeps_input;
   };
   [[nodiscard]] ir::Generated casts(std::int32_t experts) const;
-  Grouped grouped_rows(V x, const std::vector<LinearValues>& layers);
+  Grouped grouped_rows(V x, const std::vector<LinearValues>& layers, bool keeps_input);
   [[nodiscard]] ir::CompiledGraph grouped_backward(V x, const Grouped& n,
                                                    std::vector<V>& given) const;
-  V grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers);
+  V grouped_linear_in_fp8(V x, const std::vector<LinearValues>& layers, bool keeps_input);
 
   // attention.cpp
-  V attention(const Block& b, V x);  ///< and the norm before it
+  V attention(const Block& b, V x);         ///< and the norm before it
+  V attention_of(const Block& b, V mixed);  ///< after its first product
   V rotated(V x);
   V rotated_by_parts(V x);
+  V full_mask();
   V unfused_core(V q, V k, V v);
   /// Queries, keys and values; whether they are no views of the projection's output.
   struct Heads {
@@ -134,8 +157,8 @@ class MegatronLayers : private Emission {
   void declare_latent_angles();
   std::pair<V, V> split_at(V x, std::int64_t first);
   V gathered(V x);
-  /// `frame`: what the module's forward has names for.
-  Heads latent_heads(const Block& b, V x, std::vector<V>& frame);
+  /// `up`: what is recomputed as mla_up_proj; `frame`: what the module's forward has names for.
+  Heads latent_heads(const Block& b, V x, RecomputedPart& up, std::vector<V>& frame);
   V latent_attention(const Block& b, V x);
 
   // ring.cpp
@@ -145,11 +168,6 @@ class MegatronLayers : private Emission {
   /// A tensor in 8 bits by rows, and the other way round; the inverse of its scale.
   struct Eight {
     V inverse{}, rows{}, columns{};
-  };
-  /// A norm that is one function with the product after it.
-  struct NormOf {
-    V weight, bias;
-    ir::Module leaf;
   };
   struct Normed {
     V mean = ir::no_id, scale = ir::no_id;

@@ -199,6 +199,12 @@ const Case cases[] = {
      "none of them is planned beside an encode"},
     {"--ac budget:SIZE", [](auto&, StepConfig& c) { c.memory.ac = AcMode::budget; },
      "the size must be positive"},
+    {"--ac first:N or modules:PARTS, --transformer-impl hf",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::first;
+       c.memory.ac_arg = 2;
+     },
+     "--recompute-method block"},
     {"--ac grouped:K, --ac every:K", [](auto&, StepConfig& c) { c.memory.ac = AcMode::every; },
      "--ac every:0: K must be at least 1"},
     {"--ac grouped:K or every:K, K above the model's blocks",

@@ -4,6 +4,11 @@
 namespace ac_advisor::test {
 namespace {
 
+void recomputing(StepConfig& c, std::initializer_list<LayerPart> parts) {
+  c.memory.ac = AcMode::modules;
+  for (LayerPart part : parts) c.memory.ac_arg |= std::int64_t{1} << static_cast<int>(part);
+}
+
 const Case cases[] = {
     {"--transformer-impl, a model that is no GPT of its",
      [](model::ModelSpec& m, StepConfig& c) {
@@ -74,13 +79,53 @@ const Case cases[] = {
        m.layers = 5000;
      },
      "at most 4096"},
-    {"--transformer-impl, --ac other than none, full, grouped:K or attention, or --ac-scope "
-     "submodule",
+    {"--transformer-impl, --ac other than none, full, grouped:K, first:N, attention or "
+     "modules:PARTS, or --ac-scope submodule",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        c.memory.ac = AcMode::selective;
      },
      "--ac selective"},
+    {"--transformer-impl --ac modules:moe_act, experts that are not grouped",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       recomputing(c, {LayerPart::moe_act});
+     },
+     "moe_grouped_gemm"},
+    {"--transformer-impl --ac modules:mla_up_proj, a model without latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       recomputing(c, {LayerPart::mla_up_proj, LayerPart::core_attn});
+     },
+     "--ac modules:core_attn+mla_up_proj"},
+    {"--transformer-impl --ac modules:mlp, an MLP with biases",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.mlp_bias = true;
+       recomputing(c, {LayerPart::mlp});
+     },
+     "without end"},
+    {"--transformer-impl --fp8 delayed --ac modules:layernorm or moe_act",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       recomputing(c, {LayerPart::layernorm});
+     },
+     "use --fp8 tensorwise"},
+    {"--transformer-impl --ac modules:moe with moe_act or shared_experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       recomputing(c, {LayerPart::moe, LayerPart::shared_experts});
+     },
+     "not planned yet"},
+    {"--transformer-impl --ac grouped:K that does not divide a stage's blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.layers = 4;
+       c.memory.ac = AcMode::grouped;
+       c.memory.ac_arg = 3;
+     },
+     "one past the last"},
     {"--transformer-impl, a loss other than ce or ce-compiled",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
