@@ -9,13 +9,8 @@ from loop_cases import MODELS
 SEED, IMAGE_DRAWS, PREFERENCE_DRAWS = 20261129, 30, 36
 IMAGE_MODELS = ("qwen25_vl_3b_4layers", "qwen3_vl_4b_4layers", "qwen25_vl_7b_2layers", "qwen3_vl_8b_4layers",
                 "tiny_qwen2_5_vl_images", "tiny_qwen3_vl_images")
-TEXT_MODELS = {"untied": "llama3", "llama": "llama3_2", "qwen2": "qwen2_5", "qwen3": "qwen3", "mistral": "mistral"}
+TEXT_MODELS = {"untied": "llama", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "mistral": "mistral"}
 TASKS = ["dpo"] * 6 + ["kto"] * 3 + ["orpo", "simpo", "rm"]
-
-
-def label(case):
-    words = case["training"] | {key: case[key] for key in ("images", "image_pixels", "prompt") if key in case}
-    return " ".join([case["model"], *(f"{key}={value}" for key, value in words.items())])
 
 
 def batch_of(draw, batch):

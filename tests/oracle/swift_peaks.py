@@ -7,21 +7,17 @@ commands that swift_cases.py draws, measured before they were planned.
     ac-advisor dryrun --output /dev/null -- python swift_peaks.py swift_preference_peaks.json
 """
 
-import argparse
-import gc
-import importlib.metadata
-import json
 import os
 import sys
-import time
 
 import swift_step
-import torch
 import transformers
 
 from emulated_cases import config_of
+from image_rows import image_rows
 from loop_cases import MODELS
-from swift_cases import TEXT_MODELS, images, label, preferences
+from swift_cases import TEXT_MODELS, images, preferences
+from tool_peaks import main
 
 
 def preference_row(task, seq, prompt):
@@ -38,66 +34,13 @@ def measure(case):
     words.pop("quant_bits", None)
     if "images" in case:
         values = config_of(case["model"])
-        row = swift_step.image_rows(transformers.AutoConfig.for_model(**values), seq, case["images"], case["image_pixels"])
+        row = image_rows(transformers.AutoConfig.for_model(**values), seq, case["images"], case["image_pixels"])
         return swift_step.run(values, words, row, quantize)
     row = preference_row(words["rlhf_type"], seq, case["prompt"])
-    return swift_step.run(MODELS[case["model"]], words, row, quantize, rlhf=True, model_type=TEXT_MODELS[case["model"]])
-
-
-def clear():
-    import bitsandbytes
-    bitsandbytes.functional.name2qmap.clear()
-    gc.collect()
-    torch._C._cuda_clearCublasWorkspaces()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    left = torch.cuda.memory_allocated()
-    if left:
-        raise SystemExit(3)  # a process each: what a Trainer leaves
-
-
-def write(path, done, cases):
-    order = {label(case): i for i, case in enumerate(cases)}
-    done = sorted((c for c in done if label(c["case"]) in order), key=lambda c: order[label(c["case"])])
-    names = dict.fromkeys(c["case"]["model"] for c in done)
-    models = {name: MODELS[name] if name in MODELS else config_of(name) for name in names}
-    libraries = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("transformers", "ms_swift", "trl", "peft"))
-    with open(path, "w") as file:
-        file.write('{"source": ' + json.dumps(f"PyTorch {torch.__version__}, {libraries}, emulated h100-80gb") + ', "models": {\n')
-        file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(model)}" for name, model in models.items()))
-        file.write('\n}, "cases": [\n' + ",\n".join(json.dumps(c) for c in done) + "\n]}\n")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output")
-    parser.add_argument("--only", default="")
-    arguments = parser.parse_args()
-    cases = list(preferences() if "preference" in os.path.basename(arguments.output) else images())
-    done = []
-    if os.path.exists(arguments.output):
-        with open(arguments.output) as file:
-            done = json.load(file)["cases"]
-    have = {label(c["case"]) for c in done}
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    for case in cases:
-        name = label(case)
-        if name in have or arguments.only not in name or case["training"].get("NPROC_PER_NODE", 1) != world:
-            continue
-        start = time.time()
-        clear()
-        try:
-            figures = measure(case)
-        except Exception as error:  # one that cannot run must not lose the others
-            print(f"{name}  FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
-            if os.environ.get("TRACE"):
-                raise
-            continue
-        done.append({"case": case} | figures)
-        write(arguments.output, done, cases)
-        print(f"{name}  {figures}  {time.time() - start:.1f} s", flush=True)
-    return 0
+    return swift_step.run(MODELS[case["model"]], words, row, quantize, rlhf=True, model_type=TEXT_MODELS[case["model"]],
+                          template="chatml")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cases = preferences() if "preference" in os.path.basename(sys.argv[1]) else images()
+    sys.exit(main(__doc__, list(cases), measure, ("transformers", "ms_swift", "trl", "peft")))

@@ -18,7 +18,6 @@ from swift.pipelines.train.rlhf import SwiftRLHF  # noqa: E402
 from swift.pipelines.train.sft import SwiftSft  # noqa: E402
 
 import adapter_step  # noqa: E402
-from image_sizes import grid_of  # noqa: E402
 from loop_trainer import LAUNCHES, SecondStep, emulator  # noqa: E402, F401
 from task_step import words_tokenizer  # noqa: E402
 
@@ -89,25 +88,6 @@ class Loader:
         return model, processor
 
 
-def image_rows(config, seq, images, pixels):
-    """As its template encodes images: their tokens stand between two of text."""
-    row = [3] * seq
-    types = [0] * seq
-    vision = config.vision_config
-    merge = vision.spatial_merge_size
-    height, width = (merge * n for n in grid_of(pixels, merge * vision.patch_size))
-    tokens = height * width // merge ** 2
-    for image in range(images):
-        start = image * (tokens + 2) + 1
-        row[start - 1] = config.vision_start_token_id
-        row[start:start + tokens] = [config.image_token_id] * tokens
-        types[start:start + tokens] = [1] * tokens
-    patch = 3 * vision.temporal_patch_size * vision.patch_size ** 2
-    return {"input_ids": row, "labels": [-100] + row[1:], "mm_token_type_ids": torch.tensor([types]),
-            "pixel_values": torch.randn(images * height * width, patch),
-            "image_grid_thw": torch.tensor([[1, height, width]] * images), "length": seq}
-
-
 class Measured(transformers.TrainerCallback):
     def __init__(self):
         self.peaks = {}
@@ -131,7 +111,7 @@ def run(values, words, rows, quantize="", rlhf=False, model_type=None, template=
     pipeline, arguments = (SwiftRLHF, RLHFArguments) if rlhf else (SwiftSft, SftArguments)
     with folder_of(loader.config) as folder:
         model_type = model_type or MODEL_TYPES.get(loader.config.model_type)
-        template = template or model_type
+        template = template or model_type  # of a model of images it is called as its type
         args = arguments(model=folder, model_type=model_type, template=template, dataset=["unused"], output_dir=folder,
                          max_steps=SecondStep.number + 1, save_strategy="no", logging_steps=1000, disable_tqdm=True, report_to=[],
                          torch_dtype="bfloat16", dataloader_num_workers=0, check_model=False, add_version=False, **words)
