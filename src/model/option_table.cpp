@@ -95,6 +95,9 @@ constexpr Requirement has_overlap = {
 constexpr Requirement has_checkpoints = {
     [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
     "nothing is checkpointed", "use --ac full"};
+constexpr Requirement has_any_checkpoints = {
+    [](const StepConfig& c) { return c.memory.ac != AcMode::none || c.memory.tower_ac; },
+    ac_conflict, "nothing is checkpointed", "use --ac full"};
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
@@ -117,6 +120,15 @@ constexpr Requirement has_images = {[](const StepConfig& c) { return c.run.image
                                     [](const StepConfig&) { return std::string("--images 0"); },
                                     "it is about an encoder of images that runs",
                                     "give --images N"};
+constexpr Requirement has_parts = {
+    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
+    [](const StepConfig&) { return std::string("--images 0"); },
+    "it is about an encoder of images that runs, or has adapters", "give --images N"};
+constexpr Requirement hooks_inputs = {
+    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
+    [](const StepConfig&) { return std::string("--lora 0"); },
+    "it is about a frozen base and its adapters, or an encoder of images",
+    "give --lora RANK, such as 16, or --adapter METHOD"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
@@ -585,7 +597,7 @@ constexpr OptionRow table[] = {
                  "and that of PEFT's prepare_model_for_kbit_training",
                  memory},
                 "--no-ac-reentrant")),
-            has_checkpoints),
+            has_any_checkpoints),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), ce-compiled (by torch.compile), lc-ce (no "
@@ -728,7 +740,7 @@ constexpr OptionRow table[] = {
                  "auto (where activations are checkpointed, as PEFT does), on or off: the "
                  "embedding's output gets a gradient (auto)",
                  adapters})),
-            has_adapters),
+            hooks_inputs),
     needing(newer(flag<&S::adapters, &Adapters::kbit_prepare>(
                 {"--kbit-prepare", "kbit_prepare", "",
                  "PEFT's prepare_model_for_kbit_training: what is not quantized is cast to fp32",
@@ -800,11 +812,11 @@ constexpr OptionRow table[] = {
             has_images),
     needing(newer(mode<apply_freeze, freeze_text>(
                 {"--freeze", "freeze", "PARTS",
-                 "what is not trained, with commas between: tower (the encoder of images), "
-                 "projector (or merger, aligner), decoder (nothing)",
+                 "what is not trained, and with --lora gets no adapters, with commas between: tower (the "
+                 "encoder of images), projector (or merger, aligner), decoder (nothing)",
                  model},
                 {}, "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),
-            has_images),
+            has_parts),
     needing(newer(flag<&S::memory, &MemoryTechniques::tower_ac>(
                 {"--tower-ac", "tower_ac", "",
                  "each layer of the encoder of images is checkpointed; --ac is of the decoder's "

@@ -104,6 +104,9 @@ def stood_in(config, case):
 def measure(case):
     config = transformers.AutoConfig.for_model(**config_of(case["model"]) | {"dtype": torch.bfloat16})
     config._attn_implementation = "sdpa"
+    text = config.text_config
+    half = getattr(text, "head_dim", text.hidden_size // text.num_attention_heads) // 2
+    text.rope_parameters.setdefault("mrope_section", [half // 4, half * 3 // 8, half * 3 // 8])  # as checkpoints have it
     second, peaks = SecondStep(), {}
 
     class Measured(transformers.TrainerCallback):

@@ -93,6 +93,8 @@ class Lowering : private Emission {
   void loss();
   void next_token_loss();
   V as_leaf(V x);
+  [[nodiscard]] bool hooks_patches() const;
+  [[nodiscard]] DType frozen_dtype() const;
   V embedding();
   V position_embedding();
   V block_dropout(V x);

@@ -98,7 +98,8 @@ ir::ValueId Lowering::position_embedding() {
 
 /// output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
 ir::ValueId Lowering::as_leaf(V x) {
-  if (!input_requires_grad(config_) || grad(x)) return x;
+  const bool asked = config_.adapters.input_grads == InputGrads::on;  // beside no adapters, too
+  if ((!asked && !input_requires_grad(config_)) || grad(x)) return x;
   p_.value(x).requires_grad = true;
   s_.leaves.push_back(x);
   return x;
