@@ -31,6 +31,8 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
+  if (s.c.runtime.framework == "ms-swift")
+    s.refuse("--framework ms-swift", "its commands are not written; plan with --framework trl");
   if (s.c.verl() != (s.target.name == verl.name))
     s.refuse("--framework " + s.c.runtime.framework,
              s.c.verl() ? "the plan is of verl's worker; export to verl"

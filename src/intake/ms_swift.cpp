@@ -275,9 +275,10 @@ void read_lengths(Keys& keys) {
   } else {
     assume_longest(keys, "max_length");
   }
-  keys.assume(
-      "the logits of all tokens are planned: ms-swift leaves out those of a row's prompt "
-      "(use_logits_to_keep)");
+  if (keys.value_of("--framework") != "ms-swift")
+    keys.assume(
+        "the logits of all tokens are planned: ms-swift leaves out those of a row's prompt "
+        "(use_logits_to_keep)");
 }
 
 /// trainers/mixin.py, _fix_gradient_checkpointing: reentrant unless it is DDP or told otherwise.
@@ -360,7 +361,40 @@ void read_encoder(Keys& keys, bool adapters) {
 }
 
 /// Those whose step another of TRL's is like, by the same name.
-constexpr std::string_view tasks_of_trl[] = {"dpo", "kto", "orpo", "simpo"};
+constexpr std::string_view tasks_of_trl[] = {"orpo", "simpo"};
+
+/// rlhf_trainers/dpo_trainer.py, dpo_loss, and kto_trainer.py: what a loss makes of a number a row.
+constexpr std::string_view losses_of_pairs[] = {
+    "sigmoid", "hinge", "ipo",  "exo_pair",     "nca_pair", "robust",   "bco_pair",
+    "aot",     "sppo_hard",     "aot_unpaired", "discopop", "apo_zero", "apo_down"};
+
+/// Its own trainers of DPO and KTO, over TRL 0.29's.
+void read_comparison(Keys& keys, const std::string& type) {
+  constexpr const char* loss = "loss_type";
+  keys.option("rlhf_type", "--task", type);
+  const std::string planned = type == "dpo" ? "sigmoid" : "kto";
+  if (keys.in_file(loss)) {
+    for (const std::string& each : keys.words(loss)) {
+      const bool like = type == "dpo" ? std::ranges::find(losses_of_pairs, each) !=
+                                            std::end(losses_of_pairs)
+                                      : each == "kto";
+      if (!like) static_cast<void>(keys.unplanned(loss, planned + " and its like are planned"));
+      if (like && each != planned) assume_loss(keys, loss, each, planned);
+    }
+  }
+  if (type == "dpo" && keys.in_file("rpo_alpha") && is_weighted(keys, "rpo_alpha"))
+    keys.assume("rpo_alpha: the mean that it weighs is made without it, too");
+  if (const std::optional<std::string> second = keys.text("ref_model");
+      second && *second != keys.out().model)
+    static_cast<void>(keys.unplanned("ref_model", "a reference of another size is not planned"));
+  const bool full = keys.text("tuner_type").value_or("lora") == "full";
+  if (!full && keys.in_file("ref_model"))
+    keys.refuse("ref_model", "LoRA training takes none: the model with its adapters off");
+  keys.option("tuner_type", "--ref", full ? "model" : "adapter");
+  if (!keys.by_hand("--prompt"))
+    keys.assume("--prompt N says how many tokens of a row are its prompt's, whose logits are not "
+                "made: none are taken for granted");
+}
 
 /// rlhf_trainers/: its own trainers over TRL 0.29's, whose logits are whole.
 void read_task(Keys& keys) {
@@ -369,24 +403,26 @@ void read_task(Keys& keys) {
   const std::string method =
       yaml ? (keys.in_file(key) ? "rlhf" : "sft") : keys.text("swift").value_or("sft");
   const char* framework = "hf-trainer";
+  if (method != "rlhf" && keys.in_file("loss_type"))
+    static_cast<void>(keys.unplanned("loss_type", "another loss than the model's is not planned"));
   if (method == "rlhf") {
     const std::string type = keys.text(key).value_or("dpo");
     if (type == "rm") {
       framework = "trl";
       keys.option(key, "--task", "reward");
+    } else if (type == "dpo" || type == "kto") {
+      framework = "ms-swift";
+      read_comparison(keys, type);
     } else if (std::ranges::find(tasks_of_trl, type) != std::end(tasks_of_trl)) {
       framework = "trl";
       static_cast<void>(keys.unplanned(
-          key, fmt::format("ms-swift's own {} makes whole logits; without this key TRL 1.16's step "
-                           "is planned, --task {}",
+          key, fmt::format("ms-swift's own {} computes row by row; without this key TRL 1.16's "
+                           "step is planned, --task {}",
                            type, type)));
       keys.option(key, "--task", type);
-      if (type == "dpo" || type == "kto")
-        keys.option("tuner_type", "--ref",
-                    keys.text("tuner_type").value_or("lora") == "full" ? "model" : "adapter");
     } else {
       keys.refuse(key,
-                  "rm is planned, dpo, kto, orpo and simpo as TRL's; of GRPO, TRL's step and "
+                  "dpo, kto and rm are planned, orpo and simpo as TRL's; of GRPO, TRL's step and "
                   "verl's, by --task grpo with the model's name in place of the file");
     }
   }

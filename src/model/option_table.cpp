@@ -245,11 +245,13 @@ std::string task_conflict(const StepConfig& c) {
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
       return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo) ||
-             (c.llamafactory() && !c.task.online());
+             (c.llamafactory() && !c.task.online()) ||
+             (c.runtime.framework == "ms-swift" &&
+              (c.task.kind == Task::dpo || c.task.kind == Task::kto));
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, and "
-    "all but grpo as LLaMA-Factory's stages do",
+    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, all "
+    "but grpo as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
     "use --framework trl"};
 constexpr Requirement has_reference = {
     [](const StepConfig& c) { return c.task.compares(); }, task_conflict,

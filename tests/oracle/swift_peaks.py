@@ -30,7 +30,7 @@ def preference_row(task, seq, prompt):
 def measure(case):
     words = {key: value for key, value in case["training"].items() if key != "NPROC_PER_NODE"}
     seq = words["max_length"]
-    quantize = "nf4" if words.pop("quant_method", None) else ""
+    quantize = "nf4-double" if words.pop("quant_method", None) else ""  # bnb_4bit_use_double_quant is true
     words.pop("quant_bits", None)
     if "images" in case:
         values = config_of(case["model"])

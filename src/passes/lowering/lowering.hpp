@@ -586,6 +586,15 @@ class Lowering : private Emission {
   void loss_of_values();
   void loss_llamafactory();
 
+  // ms_swift.cpp
+  [[nodiscard]] bool by_swift() const;
+  void keep_scored_rows();
+  V log_sum_of_row(V logits);
+  V chosen_logits(V logits, V targets);
+  V log_probs_by_row(V logits, V targets);
+  V totals_by_swift();
+  void loss_by_swift();
+
   // trl_before_tiles.cpp
   /// Of each token, in fp32: the log-probability of its target, the entropy of its logits.
   struct TokenScores {

@@ -306,7 +306,8 @@ void Lowering::task_inputs() {
     return;
   }
   if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
-  labels_ = task.compares() && !makes_whole_logits() ? scored_labels() : m_.labels;
+  const bool whole = makes_whole_logits() || by_swift();
+  labels_ = task.compares() && !whole ? scored_labels() : m_.labels;
 }
 
 void Lowering::without_gradients(std::size_t first) {
@@ -393,6 +394,7 @@ void Lowering::backbone() {
 /// The trainer's own, of a task that is not supervised.
 void Lowering::task_loss() {
   if (config_.llamafactory()) return loss_llamafactory();
+  if (by_swift()) return loss_by_swift();
   switch (config_.task.kind) {
     case Task::sft:
       break;
