@@ -34,8 +34,9 @@ std::int64_t largest_side(const model::TowerRun& run, std::int64_t most_pixels, 
                           std::int64_t seq) {
   const std::int64_t factor = run.patch * run.merge, around = 2;
   const std::int64_t room = seq / images - around;
-  const auto merged = std::min(static_cast<double>(most_pixels) / static_cast<double>(factor * factor),
-                               static_cast<double>(room));
+  const auto merged =
+      std::min(static_cast<double>(most_pixels) / static_cast<double>(factor * factor),
+               static_cast<double>(room));
   return merged < 1 ? 0 : static_cast<std::int64_t>(std::sqrt(merged)) * factor;
 }
 
@@ -98,8 +99,9 @@ bool read_images(Keys& keys, std::string_view key, std::int64_t most_pixels) {
   }
   if (!keys.by_hand("--images")) {
     keys.option(key, "--images", "1");
-    keys.assume("one image a row is planned: --images N says how many there are, --images 0 that "
-                "rows are of text alone");
+    keys.assume(
+        "one image a row is planned: --images N says how many there are, --images 0 that "
+        "rows are of text alone");
   }
   if (!run->any_size()) {
     static_cast<void>(keys.number(key));

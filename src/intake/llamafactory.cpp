@@ -133,8 +133,8 @@ FrozenParts trained_parts(Keys& keys, bool adapters) {
   if (frozen.tower && frozen.projector && frozen.decoder)
     keys.refuse(freeze_keys.decoder, "nothing is trained then");
   if (adapters && frozen.tower && !frozen.projector)
-    static_cast<void>(keys.unplanned(freeze_keys.projector,
-                                     "adapters of a projector alone are not planned"));
+    static_cast<void>(
+        keys.unplanned(freeze_keys.projector, "adapters of a projector alone are not planned"));
   return frozen;
 }
 

@@ -310,7 +310,8 @@ std::int64_t most_pixels_of(Keys& keys, const model::TowerRun& run) {
   const std::int64_t token = run.patch * run.merge * run.patch * run.merge;
   constexpr std::int64_t tokens_by_default = 16384;
   const auto set = [&](const char* name) -> std::int64_t {
-    if (keys.in_file(name)) return keys.left_open(name, "--image-pixels") ? 0 : keys.number(name).value_or(0);
+    if (keys.in_file(name))
+      return keys.left_open(name, "--image-pixels") ? 0 : keys.number(name).value_or(0);
     return in_environment(keys, name, 12);
   };
   const std::int64_t tokens = set("IMAGE_MAX_TOKEN_NUM"), pixels = set("MAX_PIXELS");
@@ -365,8 +366,8 @@ constexpr std::string_view tasks_of_trl[] = {"orpo", "simpo"};
 
 /// rlhf_trainers/dpo_trainer.py, dpo_loss, and kto_trainer.py: what a loss makes of a number a row.
 constexpr std::string_view losses_of_pairs[] = {
-    "sigmoid", "hinge", "ipo",  "exo_pair",     "nca_pair", "robust",   "bco_pair",
-    "aot",     "sppo_hard",     "aot_unpaired", "discopop", "apo_zero", "apo_down"};
+    "sigmoid", "hinge",     "ipo",          "exo_pair", "nca_pair", "robust",  "bco_pair",
+    "aot",     "sppo_hard", "aot_unpaired", "discopop", "apo_zero", "apo_down"};
 
 /// Its own trainers of DPO and KTO, over TRL 0.29's.
 void read_comparison(Keys& keys, const std::string& type) {
@@ -375,9 +376,9 @@ void read_comparison(Keys& keys, const std::string& type) {
   const std::string planned = type == "dpo" ? "sigmoid" : "kto";
   if (keys.in_file(loss)) {
     for (const std::string& each : keys.words(loss)) {
-      const bool like = type == "dpo" ? std::ranges::find(losses_of_pairs, each) !=
-                                            std::end(losses_of_pairs)
-                                      : each == "kto";
+      const bool like = type == "dpo"
+                            ? std::ranges::find(losses_of_pairs, each) != std::end(losses_of_pairs)
+                            : each == "kto";
       if (!like) static_cast<void>(keys.unplanned(loss, planned + " and its like are planned"));
       if (like && each != planned) assume_loss(keys, loss, each, planned);
     }
@@ -392,8 +393,9 @@ void read_comparison(Keys& keys, const std::string& type) {
     keys.refuse("ref_model", "LoRA training takes none: the model with its adapters off");
   keys.option("tuner_type", "--ref", full ? "model" : "adapter");
   if (!keys.by_hand("--prompt"))
-    keys.assume("--prompt N says how many tokens of a row are its prompt's, whose logits are not "
-                "made: none are taken for granted");
+    keys.assume(
+        "--prompt N says how many tokens of a row are its prompt's, whose logits are not "
+        "made: none are taken for granted");
 }
 
 /// rlhf_trainers/: its own trainers over TRL 0.29's, whose logits are whole.

@@ -814,7 +814,8 @@ constexpr OptionRow table[] = {
             has_images),
     needing(newer(mode<apply_freeze, freeze_text>(
                 {"--freeze", "freeze", "PARTS",
-                 "what is not trained, and with --lora gets no adapters, with commas between: tower (the "
+                 "what is not trained, and with --lora gets no adapters, with commas between: "
+                 "tower (the "
                  "encoder of images), projector (or merger, aligner), decoder (nothing)",
                  model},
                 {}, "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),

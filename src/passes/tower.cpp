@@ -202,6 +202,12 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--freeze " + freeze_text(c) + " --loss " + loss_option(c);
      }},
+    {"--tower-ac --ac-reentrant, CLIP (llava)", "reentrant checkpoints of it are not planned yet",
+     "use --no-ac-reentrant, or --no-tower-ac",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !takes_any_size(m, c) && c.memory.tower_ac &&
+              c.memory.reentrant;
+     }},
     {"--images N --shard other than none and ddp", "units of the encoder are not planned yet",
      "use --shard none or ddp, or --images 0",
      [](const ModelSpec&, const StepConfig& c) {

@@ -70,8 +70,8 @@ TEST_CASE("images: what a tool's own code trains is what the step of its file tr
     file[factory ? "disable_gradient_checkpointing" : "gradient_checkpointing"] = factory;
     CAPTURE(draw.dump());
     const auto read = [&] {
-      return intake::read_training({"a.yaml", draw.at("tool"), {{"--image-pixels", "56x56"}}, {}, {}, &spec},
-                                   file.dump());
+      return intake::read_training(
+          {"a.yaml", draw.at("tool"), {{"--image-pixels", "56x56"}}, {}, {}, &spec}, file.dump());
     };
     if (draw.contains("error") || draw.at("elements") == 0) {
       CHECK(contains(why_not(read), "nothing is trained then"));
@@ -100,8 +100,8 @@ TEST_CASE("images: ms-swift trains the decoder alone unless it is told otherwise
   CHECK(option(all, "--tower-ac") == "(flag)");
   CHECK(option(all, "--input-require-grads") == "on");
   CHECK(option(swift("--freeze_aligner false"), "--freeze") == "tower");
-  CHECK(option(swift("--freeze_vit false --vit_gradient_checkpointing false"), "--tower-ac")
-            .empty());
+  CHECK(
+      option(swift("--freeze_vit false --vit_gradient_checkpointing false"), "--tower-ac").empty());
   CHECK(contains(why_not([&] { return swift("--freeze_llm true"); }), "nothing is trained then"));
 }
 
@@ -134,9 +134,9 @@ TEST_CASE("images: rows of text alone, and images by hand") {
   CHECK(option(none, "--freeze") == "tower,projector");  // where adapters are not
   CHECK(assumes(none, "rows of text alone"));
   CHECK(contains(why_not([&] {
-          return swift("--tuner_type full --freeze_vit false", {{"--images", "0"}});
-        }),
-        "freeze_vit"));
+                   return swift("--tuner_type full --freeze_vit false", {{"--images", "0"}});
+                 }),
+                 "freeze_vit"));
   const intake::Training two = swift("", {{"--images", "2"}, {"--image-pixels", "448x672"}});
   CHECK(option(two, "--images").empty());
   CHECK(option(two, "--image-pixels").empty());
@@ -150,7 +150,8 @@ TEST_CASE("images: a model without an encoder has nothing to freeze") {
 }
 
 TEST_CASE("images: LLaMA-Factory's parts") {
-  const std::string full = "finetuning_type: full\nbf16: true\n", lora = "finetuning_type: lora\nbf16: true\n";
+  const std::string full = "finetuning_type: full\nbf16: true\n",
+                    lora = "finetuning_type: lora\nbf16: true\n";
   const intake::Training t = factory(full);
   CHECK(option(t, "--freeze") == "tower,projector");
   CHECK(option(t, "--image-pixels") == "756x756");

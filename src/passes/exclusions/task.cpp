@@ -249,12 +249,12 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "its logits are planned in fp32, of autocast in bf16, and a router's loss is not planned",
      "use --autocast bf16 and a dense model, or --framework trl",
      [](const ModelSpec& m, const StepConfig& c) {
-       return of_swift(c) && (m.moe || !c.precision.autocast || c.precision.compute_dtype != DType::bf16);
+       return of_swift(c) &&
+              (m.moe || !c.precision.autocast || c.precision.compute_dtype != DType::bf16);
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--framework ms-swift " +
-              with(c, m.moe ? "for " + m.family
-                            : std::string("--autocast ") + autocast_option(c));
+              with(c, m.moe ? "for " + m.family : std::string("--autocast ") + autocast_option(c));
      }},
     {"--framework ms-swift --ref precomputed", "its trainers run the reference in every step",
      "use --ref model, or adapter with --lora",

@@ -32,11 +32,11 @@ ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   return v;
 }
 
-/// Of a part that is not trained: LLaMA-Factory loads all in the dtype that it computes in, and casts
-/// what it trains (model/adapter.py, _setup_full_tuning).
+/// Of a part that is not trained: LLaMA-Factory loads all in the dtype that it computes in, and
+/// casts what it trains (model/adapter.py, _setup_full_tuning).
 DType Lowering::frozen_dtype() const {
-  const bool as_computed = config_.llamafactory() &&
-                           !config_.adapters.used() && config_.precision.autocast;
+  const bool as_computed =
+      config_.llamafactory() && !config_.adapters.used() && config_.precision.autocast;
   return as_computed ? config_.precision.compute_dtype : dtype_;
 }
 

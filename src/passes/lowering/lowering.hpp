@@ -593,6 +593,7 @@ class Lowering : private Emission {
   V chosen_logits(V logits, V targets);
   V log_probs_by_row(V logits, V targets);
   V totals_by_swift();
+  V loss_of_pairs_by_swift(V said, V reference);
   void loss_by_swift();
 
   // trl_before_tiles.cpp

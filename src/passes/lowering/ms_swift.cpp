@@ -1,6 +1,6 @@
 // ms-swift v4.6: rlhf_trainers/{rlhf_mixin,dpo_trainer,kto_trainer}.py, over TRL v0.29's classes;
-// trl/trainer/utils.py, selective_log_softmax of fp32. Logits are whole, in fp32, of the tokens that
-// are scored; their log-sum-exp is made row by row.
+// trl/trainer/utils.py, selective_log_softmax of fp32. Logits are whole, in fp32, of the tokens
+// that are scored; their log-sum-exp is made row by row.
 #include <algorithm>
 #include <vector>
 
@@ -20,9 +20,8 @@ void Lowering::keep_scored_rows() {
   const std::int64_t tokens = std::min(config_.run.seq, config_.run.seq - config_.task.prompt + 1);
   if (tokens == config_.run.seq) return;
   const Shape all = shape(hidden_);
-  const V kept =
-      sliced(hidden_, {all[0], tokens, all[2]},
-             ir::Slice{static_cast<std::int32_t>(config_.run.seq - tokens), 1});
+  const V kept = sliced(hidden_, {all[0], tokens, all[2]},
+                        ir::Slice{static_cast<std::int32_t>(config_.run.seq - tokens), 1});
   hold({hidden_});
   hidden_ = unary(OpKind::clone, kept);
 }
@@ -33,11 +32,17 @@ ir::ValueId Lowering::log_sum_of_row(V logits) {
   const Shape all = shape(logits), each{all[0]};
   const V largest = out(each, DType::f32, false), shifted = out(all, DType::f32, false);
   emit(OpKind::amax, {logits}, {largest});
+  const V infinite = make_int(OpKind::compare, each, DType::u8, {unary(OpKind::abs, largest)},
+                              ir::Compare{0.0, ir::Comparison::equal});
+  emit(OpKind::masked_fill, {largest, infinite},
+       {p_.on_storage_of(largest, each, DType::f32, true)});
   emit(OpKind::add, {logits, largest}, {shifted}, ir::Add{-1.0});
   const V powers = p_.on_storage_of(shifted, all, DType::f32, true);
   emit(OpKind::exp_of, {shifted}, {powers});
   const V total = out(each, DType::f32, false);
   emit(OpKind::sum, {powers}, {total});
+  emit(OpKind::log, {total}, {p_.on_storage_of(total, each, DType::f32, true)});
+  emit(OpKind::add, {total, largest}, {p_.on_storage_of(total, each, DType::f32, true)});
   hold({largest});
   if (!grad(logits)) return total;
   ir::CompiledGraph g;  // logits, result; its gradient
@@ -83,20 +88,76 @@ ir::ValueId Lowering::log_probs_by_row(V logits, V targets) {
   return binary(OpKind::add, selected, together, ir::Add{-1.0});
 }
 
-/// concatenated_forward, KTOTrainer.forward: what each row's tokens add up to, on this object.
+/// concatenated_forward, KTOTrainer.forward: what each row's tokens add up to, on this object; of
+/// DPO's also what it logs of them.
 ir::ValueId Lowering::totals_by_swift() {
+  const bool pairs = config_.task.kind == Task::dpo;
+  const Shape given = shape(m_.labels);
+  const V counted = make_int(OpKind::cast, given, DType::i32,
+                             {make_int(OpKind::compare, given, DType::u8, {m_.labels})});
+  const V first = make_int(OpKind::amax, {given[0]}, DType::i64, {counted});
+  emit(OpKind::host_read, {make_int(OpKind::amax, {}, DType::i64, {first})}, {});
   keep_scored_rows();
   const V logits = returned_logits();
   const Shape each{shape(logits)[0], shape(logits)[1]};
-  const V targets = make_int(OpKind::clone, each, DType::i64, {m_.labels});
-  const V mask = make_int(OpKind::compare, each, DType::u8, {targets},
+  const V rolled = make_int(OpKind::clone, each, DType::i64, {m_.labels});
+  const V mask = make_int(OpKind::compare, each, DType::u8, {rolled},
                           ir::Compare{-100.0, ir::Comparison::not_equal});
+  const V targets = make_int(OpKind::clone, each, DType::i64, {rolled});
+  const auto without_prompt = [&](V x) {
+    const V prompt = make_int(OpKind::compare, each, DType::u8, {mask});
+    emit(OpKind::masked_fill, {x, prompt}, {p_.on_storage_of(x, each, dtype(x), true)});
+  };
+  without_prompt(targets);
   const V means = out(each, DType::f32, false);
   emit(OpKind::mean, {logits}, {means});
   const V log_probs = log_probs_by_row(logits, targets);
+  without_prompt(means);
+  const V prompt = make_int(OpKind::compare, each, DType::u8, {mask});
+  make_int(OpKind::masked_fill, each, DType::f32, {log_probs, prompt});
+  hold({logits, rolled, targets});
+  const Shape half{each[0] / 2, each[1]};
+  const auto mean_of_scored = [&](V of, std::int64_t side) {  // x[:n][mask[:n]].mean()
+    const V scored = out({half.numel()}, DType::f32, false);
+    emit(OpKind::index,
+         {p_.narrow(of, 0, side * half[0], half[0]), p_.narrow(mask, 0, side * half[0], half[0])},
+         {scored});
+    mean_to_host(scored);
+  };
+  if (pairs) make_int(OpKind::sum, {each[0]}, DType::i64, {mask});
+  if (pairs && owner_ == ir::Owner::policy) mean_of_scored(log_probs, 0);  // nll_loss
   const V total = sum_of_row(log_probs);
-  hold({logits, targets, mask, means, log_probs});
+  if (pairs)
+    for (const std::int64_t side : {0, 1}) mean_of_scored(means, side);
+  else
+    make_int(OpKind::sum, {each[0]}, DType::f32, {means});
+  hold({mask, means, log_probs});
   return total;
+}
+
+/// get_batch_loss_metrics: losses by their weights; rewards and what else is logged, each on the
+/// host.
+ir::ValueId Lowering::loss_of_pairs_by_swift(V said, V reference) {
+  const auto policy = halves(said), by = halves(reference);
+  const auto weighed = [&](V x) {
+    return unary(OpKind::add_scalar, unary(OpKind::mul_scalar, x, ir::Number{1.0}));
+  };
+  phase_ = ir::Phase::loss;
+  leaf_ = ir::Module::loss;
+  const V losses = weighed(sigmoid_loss(policy[0], policy[1], by));
+  for (const std::size_t side : {0, 1}) {
+    const V gained = out(shape(losses), DType::f32, false);
+    emit(OpKind::add, {policy[side], by[side]}, {gained}, ir::Add{-1.0});
+    mean_to_host(weighed(unary(OpKind::mul_scalar, gained, ir::Number{0.1})));
+    mean_to_host(gained);
+    mean_to_host(gained);
+  }
+  const V better = make_int(OpKind::compare, shape(losses), DType::u8, {by[0], by[1]});
+  mean_to_host(make_int(OpKind::cast, shape(losses), DType::f32, {better}));
+  mean_to_host(make_int(OpKind::add, shape(losses), DType::f32, {by[0], by[1]}));
+  const V mean = mean_loss(losses);
+  hold({losses, better});
+  return mean;
 }
 
 void Lowering::loss_by_swift() {
@@ -104,7 +165,7 @@ void Lowering::loss_by_swift() {
   std::vector<V> held;
   if (config_.task.kind == Task::dpo) {
     const V reference = whole_total_apart(ir::Owner::reference, held);
-    s_.loss = sigmoid_loss_of_pairs(halves(said), halves(reference), held);
+    s_.loss = loss_of_pairs_by_swift(said, reference);
   } else {
     const V mismatched = mismatched_log_probs(ir::Owner::reference);
     const V reference = whole_total_apart(ir::Owner::reference, held);

@@ -38,8 +38,7 @@ ir::ValueId Lowering::embedded_patches(PatchRows& rows) {
 bool Lowering::hooks_patches() const {
   if (config_.adapters.input_grads == InputGrads::on) return true;
   const FrozenParts& frozen = config_.run.frozen;
-  return spec_.tower->run->form == model::TowerForm::qwen2_5 &&
-         !(frozen.tower && frozen.projector);
+  return spec_.tower->run->form == model::TowerForm::qwen2_5 && !(frozen.tower && frozen.projector);
 }
 
 /// permute_input_for_window_attn, of rows by their merged patch; the index comes from the host.
