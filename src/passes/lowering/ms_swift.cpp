@@ -29,7 +29,7 @@ void Lowering::keep_scored_rows() {
 /// torch.logsumexp of a row's logits (tokens, V). Backward: grad * (logits - result).exp(), whose
 /// temporaries live to its end.
 ir::ValueId Lowering::log_sum_of_row(V logits) {
-  const Shape all = shape(logits), each{all[0]};
+  const Shape all = shape(logits), each{all[0], 1};
   const V largest = out(each, DType::f32, false), shifted = out(all, DType::f32, false);
   emit(OpKind::amax, {logits}, {largest});
   const V infinite = make_int(OpKind::compare, each, DType::u8, {unary(OpKind::abs, largest)},
@@ -39,8 +39,8 @@ ir::ValueId Lowering::log_sum_of_row(V logits) {
   emit(OpKind::add, {logits, largest}, {shifted}, ir::Add{-1.0});
   const V powers = p_.on_storage_of(shifted, all, DType::f32, true);
   emit(OpKind::exp_of, {shifted}, {powers});
-  const V total = out(each, DType::f32, false);
-  emit(OpKind::sum, {powers}, {total});
+  const V column = out(each, DType::f32, false), total = p_.reshape(column, {all[0]});
+  emit(OpKind::sum, {powers}, {column});
   emit(OpKind::log, {total}, {p_.on_storage_of(total, each, DType::f32, true)});
   emit(OpKind::add, {total, largest}, {p_.on_storage_of(total, each, DType::f32, true)});
   hold({largest});
