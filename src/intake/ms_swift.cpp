@@ -385,12 +385,13 @@ void read_comparison(Keys& keys, const std::string& type) {
   }
   if (type == "dpo" && keys.in_file("rpo_alpha") && is_weighted(keys, "rpo_alpha"))
     keys.assume("rpo_alpha: the mean that it weighs is made without it, too");
-  if (const std::optional<std::string> second = keys.text("ref_model");
-      second && *second != keys.out().model)
-    static_cast<void>(keys.unplanned("ref_model", "a reference of another size is not planned"));
   const bool full = keys.text("tuner_type").value_or("lora") == "full";
-  if (!full && keys.in_file("ref_model"))
-    keys.refuse("ref_model", "LoRA training takes none: the model with its adapters off");
+  if (keys.in_file("ref_model")) {
+    if (!full)
+      keys.refuse("ref_model", "LoRA training takes none: the model with its adapters off");
+    if (keys.text("ref_model") != keys.out().model)
+      static_cast<void>(keys.unplanned("ref_model", "a reference of another size is not planned"));
+  }
   keys.option("tuner_type", "--ref", full ? "model" : "adapter");
   if (!keys.by_hand("--prompt"))
     keys.assume(
