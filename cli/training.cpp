@@ -65,7 +65,7 @@ Arguments with_training(Arguments a) {
             option));
     return a;
   }
-  a.training = intake::read_training({a.positional[*place], a.tool, a.options, a.ignore});
+  a.training = intake::read_training({a.positional[*place], a.tool, a.options, a.ignore, a.model});
   if (a.mapping) return a;
   a.positional[*place] = a.model.empty() ? advise::training_model(*a.training) : a.model;
   OptionList options = a.training->options;

@@ -31,6 +31,9 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
+  if (s.c.runtime.framework == "ms-swift" && !s.c.task.supervised())
+    s.refuse("--framework ms-swift",
+             "its command has no equivalent that is written here; plan with --framework trl");
   if (s.c.verl() != (s.target.name == verl.name))
     s.refuse("--framework " + s.c.runtime.framework,
              s.c.verl() ? "the plan is of verl's worker; export to verl"
@@ -347,7 +350,9 @@ ExportResult export_setting(const std::string& target, const model::ModelSpec& m
 }
 
 std::string export_target_of(const std::string& framework) {
-  return framework == "liger" || framework == "hf-trainer" || framework == "trl" ? "hf" : framework;
+  const bool of_transformers = framework == "liger" || framework == "hf-trainer" ||
+                               framework == "trl" || framework == "ms-swift";
+  return of_transformers ? "hf" : framework;
 }
 
 namespace {

@@ -302,16 +302,22 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
   if (c.task.supervised()) return;
   if (c.task.online()) return explain_online(result, notes);
   const bool kto = c.task.kind == Task::kto;
-  const bool whole = c.task.against_reference() && c.memory.loss == LossKind::ce;
+  const bool swift = c.runtime.framework == "ms-swift";
+  const bool whole = c.task.against_reference() && c.memory.loss == LossKind::ce && !swift;
   notes.push_back(
       fmt::format("task {}, as {} runs it: {} rows, {}, planned full, {} tokens each; shorter "
                   "answers hold less",
                   to_option(c.task.kind),
                   c.llamafactory() ? "LLaMA-Factory 0.9.5's stage"
+                  : swift          ? "ms-swift 4.6's trainer"
                   : whole          ? "TRL 1.14's trainer"
                                    : "TRL 1.16's trainer",
                   c.rows(), kto ? "good and bad answers" : "chosen answers first", c.run.seq));
-  if (!c.llamafactory() && c.task.against_reference())
+  if (swift)
+    notes.emplace_back(
+        "logits of what is scored are whole, in fp32; the reference's, while the policy's are "
+        "alive");
+  if (!c.llamafactory() && !swift && c.task.against_reference())
     notes.emplace_back(whole ? "logits are whole, the model's and its reference's, as TRL had them "
                                "until 1.14; from 1.15 on they are tiles: leave --loss out"
                              : "logits are made in tiles, as TRL has them from 1.15 on; until 1.14 "

@@ -89,8 +89,8 @@ void add_framework(const ModelSpec& spec, const StepConfig& c, std::vector<std::
   // LLaMA-Factory's supervised stages are transformers' Trainer.
   const std::string name =
       c.llamafactory() && c.task.supervised() ? "hf-trainer" : c.runtime.framework;
-  if (name == "llamafactory" || name == "hf-trainer" || name == "trl" || name == "torchtune" ||
-      name == "verl" || (name == "deepspeed" && c.layout.zero()))
+  if (name == "llamafactory" || name == "ms-swift" || name == "hf-trainer" || name == "trl" ||
+      name == "torchtune" || name == "verl" || (name == "deepspeed" && c.layout.zero()))
     all.push_back("--framework " + name);
 }
 

@@ -128,7 +128,8 @@ Case with_training(const Case& c, const intake::Training& training) {
 }
 
 intake::Training training_of(const GateFile& file, const Case& c) {
-  return intake::read_training({resolve_path(file, c.training), c.tool, c.options, c.ignore});
+  return intake::read_training(
+      {resolve_path(file, c.training), c.tool, c.options, c.ignore, c.model});
 }
 
 }  // namespace

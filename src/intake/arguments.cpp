@@ -148,7 +148,8 @@ Node read_arguments(const ShellScript& script, const ShellCommand& command, cons
   Arguments out(path, launch.key == "swift");
   out.set(launch.key, {.kind = Node::Kind::scalar, .text = launch.program, .line = name.line});
   add_launcher(out, command.words, launch.at);
-  for (const char* variable : {"NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES"})
+  for (const char* variable :
+       {"NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "MAX_PIXELS", "IMAGE_MAX_TOKEN_NUM"})
     if (const ShellWord* value = script.environment(command, variable))
       out.set(variable, {.kind = Node::Kind::scalar,
                          .text = value->text,

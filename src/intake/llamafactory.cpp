@@ -103,6 +103,70 @@ void read_reference(Keys& keys) {
               adapters && !second ? "adapter" : "model");
 }
 
+constexpr FreezeKeys freeze_keys{"freeze_vision_tower", "freeze_multi_modal_projector",
+                                 "freeze_language_model"};
+
+/// model/adapter.py and model_utils/visual.py: what is trained of a model with an encoder of
+/// images. `all` never means a projector's layers; Qwen3-VL's DeepStack has its mergers among the
+/// encoder's.
+FrozenParts trained_parts(Keys& keys, bool adapters) {
+  FrozenParts frozen = read_frozen(keys, freeze_keys);
+  const std::optional<model::TowerRun>& run = keys.tower()->run;
+  const bool taps = run && !run->taps.empty();
+  const std::vector<std::string> targets = keys.words("lora_target");
+  const bool all = targets.size() == 1 && targets[0] == "all";
+  if (!adapters) {
+    if (taps && frozen.tower != frozen.projector)
+      static_cast<void>(keys.unplanned(
+          freeze_keys.projector,
+          "DeepStack's mergers are frozen with the encoder, not with the projector"));
+  } else if (!all) {
+    frozen = without_adapters(keys, frozen, targets);
+  } else if (taps && !frozen.tower) {
+    if (frozen.projector)
+      static_cast<void>(
+          keys.unplanned(freeze_keys.projector,
+                         "DeepStack's mergers get adapters with the encoder, the last one none"));
+  } else {
+    frozen.projector = true;
+  }
+  if (frozen.tower && frozen.projector && frozen.decoder)
+    keys.refuse(freeze_keys.decoder, "nothing is trained then");
+  if (adapters && frozen.tower && !frozen.projector)
+    static_cast<void>(
+        keys.unplanned(freeze_keys.projector, "adapters of a projector alone are not planned"));
+  return frozen;
+}
+
+/// data/mm_plugin.py, _preprocess_image: an image with more pixels is made smaller; "768 * 768".
+std::int64_t most_pixels_of(Keys& keys) {
+  constexpr const char* key = "image_max_pixels";
+  if (keys.in_file(key)) return keys.count(key, 1);
+  constexpr std::int64_t by_default = 768 * 768;
+  static_cast<void>(keys.text(key));
+  keys.resolved(key, std::to_string(by_default));
+  return by_default;
+}
+
+/// What is trained, the images, and what checkpointing.py's get_custom_gradient_checkpointing_func
+/// makes of them: blocks without a trained tensor are no checkpoints, the input of those that have
+/// some requires a gradient. So a frozen encoder of Qwen2.5-VL, whose patches PEFT's hook makes
+/// require one, saves all of its activations beside adapters.
+void read_encoder(Keys& keys, bool adapters) {
+  if (!keys.tower()) return;
+  const FrozenParts frozen = trained_parts(keys, adapters);
+  const bool images = read_images(keys, "image_max_pixels", most_pixels_of(keys));
+  if (images || adapters) set_frozen(keys, freeze_keys.tower, frozen);
+  constexpr const char* off = "disable_gradient_checkpointing";
+  if (!images || keys.flag(off)) return;
+  if (!frozen.tower) keys.option(off, "--tower-ac");
+  if (frozen.decoder && keys.flag("use_reentrant_gc"))
+    keys.option("use_reentrant_gc", "--ac-reentrant");
+  // PEFT hooks the embedding of each model inside
+  const bool hooked = keys.tower()->run->form == model::TowerForm::qwen2_5;
+  if (adapters && (hooked || !frozen.tower)) keys.option(off, "--input-require-grads", "on");
+}
+
 /// Which trainer; what it compares with.
 void read_stage(Keys& keys) {
   const std::string stage = keys.text("stage").value_or("sft");
@@ -130,15 +194,18 @@ void read(Keys& keys) {
   } else if (!keys.flag("packing") && keys.text("stage").value_or("sft") != "pt") {
     assume_longest(keys, "cutoff_len");
   }
-  read_precision(keys, read_adapter(keys));
-  keys.option("disable_gradient_checkpointing", "--ac",
-              keys.flag("disable_gradient_checkpointing") ? "none" : "full");
+  const bool adapters = read_adapter(keys);
+  read_precision(keys, adapters);
+  const bool frozen = keys.tower() && keys.flag(freeze_keys.decoder);
+  keys.option(frozen ? freeze_keys.decoder : "disable_gradient_checkpointing", "--ac",
+              frozen || keys.flag("disable_gradient_checkpointing") ? "none" : "full");
   // model/model_utils/checkpointing.py, prepare_model_for_training: not under FSDP2
   const bool reentrant = keys.flag("use_reentrant_gc");
   if (reentrant && keys.value_of("--shard") != "fsdp2") read_reentrant(keys, "use_reentrant_gc");
   if (!reentrant && keys.value_of("--ac") == "full")
     keys.option("use_reentrant_gc", "--no-ac-reentrant");
   read_attention(keys);
+  read_encoder(keys, adapters);
 }
 
 }  // namespace

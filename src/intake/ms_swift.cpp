@@ -29,21 +29,28 @@ constexpr Renamed renamed[] = {{"train_type", "tuner_type", "ms-swift 4"},
                                {"dtype", "torch_dtype", "ms-swift 3"},
                                {"quantization_bit", "quant_bits", "ms-swift 3"}};
 
-/// The environment that a YAML file asks for (cli/main.py, parse_yaml_args: ENV).
+/// A number of the environment that a YAML file asks for (cli/main.py, parse_yaml_args: ENV), of
+/// as many digits at most; 0: it does not say it.
+std::int64_t in_environment(Keys& keys, const char* name, std::size_t digits) {
+  if (!keys.in_file("ENV")) return 0;
+  const Node& environment = *keys.node("ENV");
+  if (environment.kind != Node::Kind::map) keys.refuse("ENV", "is a map of variables");
+  const Node* given = environment.find(name);
+  if (given == nullptr) return 0;
+  const bool number = !given->text.empty() && given->text.size() <= digits &&
+                      given->text.find_first_not_of("0123456789") == std::string::npos;
+  const std::int64_t count = number ? std::stoll(given->text) : 0;
+  if (count < 1) keys.refuse("ENV", fmt::format("{} is a number of 1 or more", name));
+  return count;
+}
+
 std::int64_t processes_of(Keys& keys) {
   const std::int64_t ranks = read_launcher(keys);
   if (ranks > 0 || !keys.in_file("ENV")) return ranks;
-  const Node& environment = *keys.node("ENV");
-  if (environment.kind != Node::Kind::map) keys.refuse("ENV", "is a map of variables");
   std::int64_t all = 0;
   for (const char* name : {"NPROC_PER_NODE", "NNODES"})
-    if (const Node* given = environment.find(name)) {
-      const bool number = !given->text.empty() && given->text.size() < 5 &&
-                          given->text.find_first_not_of("0123456789") == std::string::npos;
-      const std::int64_t count = number ? std::stoll(given->text) : 0;
-      if (count < 1) keys.refuse("ENV", fmt::format("{} is a number of 1 or more", name));
+    if (const std::int64_t count = in_environment(keys, name, 4); count > 0)
       all = std::max<std::int64_t>(all, 1) * count;
-    }
   if (all > most_count) keys.refuse("ENV", "more processes than there can be");
   return all;
 }
@@ -197,6 +204,14 @@ void read_quantization(Keys& keys, bool adapters) {
               keys.flag("bnb_4bit_use_double_quant") ? "nf4-double" : "nf4");
 }
 
+/// Linear layers that adapters are asked for.
+std::vector<std::string> read_targets(Keys& keys) {
+  if (keys.in_file("target_modules")) return keys.words("target_modules");
+  static_cast<void>(keys.node("target_modules"));
+  keys.resolved("target_modules", "all-linear");
+  return {"all-linear"};
+}
+
 /// Whether adapters are trained.
 bool read_tuner(Keys& keys) {
   const std::string type = keys.text("tuner_type").value_or("lora");
@@ -206,13 +221,7 @@ bool read_tuner(Keys& keys) {
     return false;
   }
   keys.option("lora_rank", "--lora", std::to_string(keys.count("lora_rank", 8)));
-  std::vector<std::string> targets = {"all-linear"};
-  if (keys.in_file("target_modules")) {
-    targets = keys.words("target_modules");
-  } else {
-    static_cast<void>(keys.node("target_modules"));
-    keys.resolved("target_modules", "all-linear");
-  }
+  const std::vector<std::string> targets = read_targets(keys);
   const auto has = [&](const char* name) {
     return std::ranges::find(targets, name) != targets.end();
   };
@@ -266,9 +275,10 @@ void read_lengths(Keys& keys) {
   } else {
     assume_longest(keys, "max_length");
   }
-  keys.assume(
-      "the logits of all tokens are planned: ms-swift leaves out those of a row's prompt "
-      "(use_logits_to_keep)");
+  if (keys.value_of("--framework") != "ms-swift")
+    keys.assume(
+        "the logits of all tokens are planned: ms-swift leaves out those of a row's prompt "
+        "(use_logits_to_keep)");
 }
 
 /// trainers/mixin.py, _fix_gradient_checkpointing: reentrant unless it is DDP or told otherwise.
@@ -293,8 +303,101 @@ void read_checkpoints(Keys& keys, std::int64_t world) {
   if (reentrant.value_or(!ddp)) read_reentrant(keys, keys.in_file(more) ? more : key);
 }
 
+/// qwen_vl_utils 0.0.14, vision_process.py: what an image is resized to at most. ms-swift takes its
+/// limits from the environment (model/models/qwen.py, compat_qwen_vl_utils), and rescales images to
+/// max_pixels before that.
+std::int64_t most_pixels_of(Keys& keys, const model::TowerRun& run) {
+  const std::int64_t token = run.patch * run.merge * run.patch * run.merge;
+  constexpr std::int64_t tokens_by_default = 16384;
+  const auto set = [&](const char* name) -> std::int64_t {
+    if (keys.in_file(name))
+      return keys.left_open(name, "--image-pixels") ? 0 : keys.number(name).value_or(0);
+    return in_environment(keys, name, 12);
+  };
+  const std::int64_t tokens = set("IMAGE_MAX_TOKEN_NUM"), pixels = set("MAX_PIXELS");
+  const std::int64_t most = tokens > 0   ? tokens * token
+                            : pixels > 0 ? pixels / token * token
+                                         : tokens_by_default * token;
+  const std::int64_t first = set("max_pixels");
+  return first > 0 ? std::min(first, most) : most;
+}
+
+/// Of a model with an encoder of images: what is trained of it, and its images
+/// (arguments/tuner_args.py, _init_multimodal_full; utils/transformers_utils.py,
+/// get_multimodal_target_regex). An encoder of which nothing is trained runs without gradients
+/// (model/patcher.py, patch_frozen_module).
+void read_encoder(Keys& keys, bool adapters) {
+  constexpr FreezeKeys names{"freeze_vit", "freeze_aligner", "freeze_llm"};
+  constexpr const char* checkpoints = "vit_gradient_checkpointing";
+  if (!keys.tower()) return;
+  FrozenParts frozen = read_frozen(keys, names);
+  if (const std::vector<std::string> targets = read_targets(keys);
+      adapters && std::ranges::find(targets, "all-linear") == targets.end())
+    frozen = without_adapters(keys, {}, targets);
+  if (frozen.tower && frozen.projector && frozen.decoder)
+    keys.refuse(names.decoder, "nothing is trained then: freeze_vit or freeze_aligner false");
+  const char* const limit = keys.in_file("IMAGE_MAX_TOKEN_NUM") ? "IMAGE_MAX_TOKEN_NUM"
+                            : keys.in_file("MAX_PIXELS")        ? "MAX_PIXELS"
+                                                                : "max_pixels";
+  const std::optional<model::TowerRun>& run = keys.tower()->run;
+  const bool images = read_images(keys, limit, run ? most_pixels_of(keys, *run) : 0);
+  const bool encoder = !frozen.tower || !frozen.projector;
+  if (!images && encoder && !adapters)
+    static_cast<void>(keys.unplanned(
+        frozen.tower ? names.projector : names.tower,
+        "the encoder's gradients by rows of text, which ms-swift gives a small image each"));
+  if (images || adapters) set_frozen(keys, names.tower, frozen);
+  const bool of_decoder = keys.value_of("--ac") == "full";
+  const bool of_encoder = keys.in_file(checkpoints) ? keys.flag(checkpoints) : of_decoder;
+  if (!keys.in_file(checkpoints)) {  // sft_args.py
+    static_cast<void>(keys.text(checkpoints));
+    keys.resolved(checkpoints, of_encoder ? "True" : "False");
+  }
+  if (!images || !encoder) return;
+  if (of_encoder) keys.option(checkpoints, "--tower-ac");
+  if (of_encoder && !of_decoder && keys.value_of("--shard") != "ddp")
+    keys.option(checkpoints, "--ac-reentrant");
+  // trainers/mixin.py, _prepare_gradient_checkpointing: enable_input_require_grads
+  if (of_encoder || of_decoder) keys.option(checkpoints, "--input-require-grads", "on");
+}
+
 /// Those whose step another of TRL's is like, by the same name.
-constexpr std::string_view tasks_of_trl[] = {"dpo", "kto", "orpo", "simpo"};
+constexpr std::string_view tasks_of_trl[] = {"orpo", "simpo"};
+
+/// rlhf_trainers/dpo_trainer.py, dpo_loss, and kto_trainer.py: what a loss makes of a number a row.
+constexpr std::string_view losses_of_pairs[] = {
+    "sigmoid", "hinge",     "ipo",          "exo_pair", "nca_pair", "robust",  "bco_pair",
+    "aot",     "sppo_hard", "aot_unpaired", "discopop", "apo_zero", "apo_down"};
+
+/// Its own trainers of DPO and KTO, over TRL 0.29's.
+void read_comparison(Keys& keys, const std::string& type) {
+  constexpr const char* loss = "loss_type";
+  keys.option("rlhf_type", "--task", type);
+  const std::string planned = type == "dpo" ? "sigmoid" : "kto";
+  if (keys.in_file(loss)) {
+    for (const std::string& each : keys.words(loss)) {
+      const bool like = type == "dpo"
+                            ? std::ranges::find(losses_of_pairs, each) != std::end(losses_of_pairs)
+                            : each == "kto";
+      if (!like) static_cast<void>(keys.unplanned(loss, planned + " and its like are planned"));
+      if (like && each != planned) assume_loss(keys, loss, each, planned);
+    }
+  }
+  if (type == "dpo" && keys.in_file("rpo_alpha") && is_weighted(keys, "rpo_alpha"))
+    keys.assume("rpo_alpha: the mean that it weighs is made without it, too");
+  const bool full = keys.text("tuner_type").value_or("lora") == "full";
+  if (keys.in_file("ref_model")) {
+    if (!full)
+      keys.refuse("ref_model", "LoRA training takes none: the model with its adapters off");
+    if (keys.text("ref_model") != keys.out().model)
+      static_cast<void>(keys.unplanned("ref_model", "a reference of another size is not planned"));
+  }
+  keys.option("tuner_type", "--ref", full ? "model" : "adapter");
+  if (!keys.by_hand("--prompt"))
+    keys.assume(
+        "--prompt N says how many tokens of a row are its prompt's, whose logits are not "
+        "made: none are taken for granted");
+}
 
 /// rlhf_trainers/: its own trainers over TRL 0.29's, whose logits are whole.
 void read_task(Keys& keys) {
@@ -303,24 +406,26 @@ void read_task(Keys& keys) {
   const std::string method =
       yaml ? (keys.in_file(key) ? "rlhf" : "sft") : keys.text("swift").value_or("sft");
   const char* framework = "hf-trainer";
+  if (method != "rlhf" && keys.in_file("loss_type"))
+    static_cast<void>(keys.unplanned("loss_type", "another loss than the model's is not planned"));
   if (method == "rlhf") {
     const std::string type = keys.text(key).value_or("dpo");
     if (type == "rm") {
       framework = "trl";
       keys.option(key, "--task", "reward");
+    } else if (type == "dpo" || type == "kto") {
+      framework = "ms-swift";
+      read_comparison(keys, type);
     } else if (std::ranges::find(tasks_of_trl, type) != std::end(tasks_of_trl)) {
       framework = "trl";
       static_cast<void>(keys.unplanned(
-          key, fmt::format("ms-swift's own {} makes whole logits; without this key TRL 1.16's step "
-                           "is planned, --task {}",
+          key, fmt::format("ms-swift's own {} computes row by row; without this key TRL 1.16's "
+                           "step is planned, --task {}",
                            type, type)));
       keys.option(key, "--task", type);
-      if (type == "dpo" || type == "kto")
-        keys.option("tuner_type", "--ref",
-                    keys.text("tuner_type").value_or("lora") == "full" ? "model" : "adapter");
     } else {
       keys.refuse(key,
-                  "rm is planned, dpo, kto, orpo and simpo as TRL's; of GRPO, TRL's step and "
+                  "dpo, kto and rm are planned, orpo and simpo as TRL's; of GRPO, TRL's step and "
                   "verl's, by --task grpo with the model's name in place of the file");
     }
   }
@@ -364,6 +469,7 @@ void read(Keys& keys) {
   read_lengths(keys);
   read_loss(keys);
   read_checkpoints(keys, world);
+  read_encoder(keys, adapters);
 }
 
 }  // namespace

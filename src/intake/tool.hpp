@@ -84,6 +84,10 @@ class Keys {
   /// last.
   void finish();
 
+  /// The model's encoder of images; nothing where it has none, or where no model is found, which
+  /// is told once it is planned.
+  [[nodiscard]] const std::optional<model::Tower>& tower();
+
   [[nodiscard]] Training& out() { return out_; }
 
  private:
@@ -93,6 +97,7 @@ class Keys {
   Training& out_;
   std::set<std::string, std::less<>> asked_;
   std::map<std::string, std::pair<std::string, std::string>> said_;  ///< option → key, value
+  std::optional<std::optional<model::Tower>> tower_;
 
   void check(std::string_view key, const std::string& name, const std::string& value);
   [[nodiscard]] const Node* set_in_file(std::string_view key) const;
@@ -165,6 +170,20 @@ void read_model_path(Keys& keys, std::string_view key);
 [[nodiscard]] std::int64_t read_launcher(Keys& keys);
 /// As many ranks, by the launcher's key that says so, or by `otherwise`.
 void set_world(Keys& keys, std::int64_t ranks, std::string_view otherwise);
+/// Which keys freeze the parts of a model with an encoder of images.
+struct FreezeKeys {
+  const char *tower, *projector, *decoder;
+};
+/// Whether each part is frozen, or, beside adapters, has none.
+[[nodiscard]] FrozenParts read_frozen(Keys& keys, const FreezeKeys& names);
+/// Of adapters on the layers that `targets` name, in the parts that are not frozen already.
+[[nodiscard]] FrozenParts without_adapters(Keys& keys, FrozenParts frozen,
+                                           const std::vector<std::string>& targets);
+/// Images of a row: one as large as `most_pixels` and the row allow, which `key` bounds, unless
+/// they are by hand. Whether there are some; otherwise why not is told.
+[[nodiscard]] bool read_images(Keys& keys, std::string_view key, std::int64_t most_pixels);
+/// As an option, of `key`.
+void set_frozen(Keys& keys, std::string_view key, const FrozenParts& frozen);
 /// A dropout that is not 0.
 void read_dropout(Keys& keys, std::string_view key, const std::string& option,
                   const char* by_default);

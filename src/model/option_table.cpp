@@ -95,6 +95,9 @@ constexpr Requirement has_overlap = {
 constexpr Requirement has_checkpoints = {
     [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
     "nothing is checkpointed", "use --ac full"};
+constexpr Requirement has_any_checkpoints = {
+    [](const StepConfig& c) { return c.memory.ac != AcMode::none || c.memory.tower_ac; },
+    ac_conflict, "nothing is checkpointed", "use --ac full"};
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
@@ -117,6 +120,15 @@ constexpr Requirement has_images = {[](const StepConfig& c) { return c.run.image
                                     [](const StepConfig&) { return std::string("--images 0"); },
                                     "it is about an encoder of images that runs",
                                     "give --images N"};
+constexpr Requirement has_parts = {
+    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
+    [](const StepConfig&) { return std::string("--images 0"); },
+    "it is about an encoder of images that runs, or has adapters", "give --images N"};
+constexpr Requirement hooks_inputs = {
+    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
+    [](const StepConfig&) { return std::string("--lora 0"); },
+    "it is about a frozen base and its adapters, or an encoder of images",
+    "give --lora RANK, such as 16, or --adapter METHOD"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
@@ -233,11 +245,13 @@ std::string task_conflict(const StepConfig& c) {
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
       return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo) ||
-             (c.llamafactory() && !c.task.online());
+             (c.llamafactory() && !c.task.online()) ||
+             (c.runtime.framework == "ms-swift" &&
+              (c.task.kind == Task::dpo || c.task.kind == Task::kto));
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, and "
-    "all but grpo as LLaMA-Factory's stages do",
+    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, all "
+    "but grpo as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
     "use --framework trl"};
 constexpr Requirement has_reference = {
     [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
@@ -589,7 +603,7 @@ constexpr OptionRow table[] = {
                  "and that of PEFT's prepare_model_for_kbit_training",
                  memory},
                 "--no-ac-reentrant")),
-            has_checkpoints),
+            has_any_checkpoints),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), ce-compiled (by torch.compile), lc-ce (no "
@@ -732,7 +746,7 @@ constexpr OptionRow table[] = {
                  "auto (where activations are checkpointed, as PEFT does), on or off: the "
                  "embedding's output gets a gradient (auto)",
                  adapters})),
-            has_adapters),
+            hooks_inputs),
     needing(newer(flag<&S::adapters, &Adapters::kbit_prepare>(
                 {"--kbit-prepare", "kbit_prepare", "",
                  "PEFT's prepare_model_for_kbit_training: what is not quantized is cast to fp32",
@@ -804,11 +818,12 @@ constexpr OptionRow table[] = {
             has_images),
     needing(newer(mode<apply_freeze, freeze_text>(
                 {"--freeze", "freeze", "PARTS",
-                 "what is not trained, with commas between: tower (the encoder of images), "
-                 "projector (or merger, aligner), decoder (nothing)",
+                 "what is not trained, and with --lora gets no adapters, with commas between: "
+                 "tower (the "
+                 "encoder of images), projector (or merger, aligner), decoder (nothing)",
                  model},
                 {}, "^((tower|projector|decoder)(,(tower|projector|decoder))*)?$")),
-            has_images),
+            has_parts),
     needing(newer(flag<&S::memory, &MemoryTechniques::tower_ac>(
                 {"--tower-ac", "tower_ac", "",
                  "each layer of the encoder of images is checkpointed; --ac is of the decoder's "

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
+#include "ac_advisor/model/tower_parts.hpp"
 #include "in_quotes.hpp"
 #include "sizes.hpp"
 #include "unknown_architecture.hpp"
@@ -489,6 +491,13 @@ void read_wrapper(const Fields& outer, ModelSpec& spec) {
   // LlavaConfig takes its decoder's where its own says no.
   spec.tied_embeddings = tied || (!wrapper->tied_embeddings && spec.tied_embeddings);
   read_tower(*wrapper, outer, spec);
+}
+
+bool of_projector(const EncoderLinear& layer) {
+  constexpr std::string_view beginnings[] = {"merger.", "linear_fc", "multi_modal_projector.",
+                                             "patch_merger."};
+  return std::any_of(std::begin(beginnings), std::end(beginnings),
+                     [&](std::string_view begin) { return layer.name.starts_with(begin); });
 }
 
 }  // namespace ac_advisor::model

@@ -202,10 +202,11 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--freeze " + freeze_text(c) + " --loss " + loss_option(c);
      }},
-    {"--tower-ac --ac-reentrant", "reentrant checkpoints of an encoder are not planned yet",
+    {"--tower-ac --ac-reentrant, CLIP (llava)", "reentrant checkpoints of it are not planned yet",
      "use --no-ac-reentrant, or --no-tower-ac",
-     [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && c.memory.tower_ac && c.memory.reentrant;
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !takes_any_size(m, c) && c.memory.tower_ac &&
+              c.memory.reentrant;
      }},
     {"--images N --shard other than none and ddp", "units of the encoder are not planned yet",
      "use --shard none or ddp, or --images 0",
@@ -239,13 +240,11 @@ constexpr Exclusion exclusions_of_tower[] = {
                c.adapters.quantize == Quantization::int8 || c.memory.loss != LossKind::ce);
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c); }},
-    {"--freeze PARTS --lora or --quantize", "PEFT freezes all but its adapters",
-     "leave --freeze out",
-     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && c.run.frozen.any(); },
-     [](const ModelSpec&, const StepConfig& c) { return "--freeze " + freeze_text(c); }},
-    {"--images N --autocast", "what autocast casts of the encoder is not planned yet",
+    {"--images N --autocast, CLIP (llava)", "what autocast casts of it is not planned yet",
      "add --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return with_images(c) && c.precision.autocast; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !takes_any_size(m, c) && c.precision.autocast;
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + " --autocast " + autocast_option(c);
      }},
@@ -258,16 +257,14 @@ constexpr Exclusion exclusions_of_tower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return images(c) + (c.run.attention == Attention::eager ? " --attn eager" : " --attn math");
      }},
-    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
-     "none of them is planned beside an encoder that runs", "leave one of them out",
+    {"--images N --optimizer-in-backward or --kernels fused",
+     "neither is planned beside an encoder that runs", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && (c.memory.wide_output || c.optimizer.in_backward ||
-                                 c.memory.kernels == Kernels::fused);
+       return with_images(c) && (c.optimizer.in_backward || c.memory.kernels == Kernels::fused);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return images(c) + (c.memory.wide_output      ? " --output-dtype fp32"
-                           : c.optimizer.in_backward ? " --optimizer-in-backward"
-                                                     : " --kernels fused");
+       return images(c) +
+              (c.optimizer.in_backward ? " --optimizer-in-backward" : " --kernels fused");
      }},
 };
 

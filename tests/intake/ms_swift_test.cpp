@@ -156,20 +156,13 @@ TEST_CASE("ms-swift: names of before, unknown ones, and what is no argument") {
                        doctest::Contains("run.sh: max_length: none"), UserError);
 }
 
-TEST_CASE("ms-swift: of preference tuning TRL's step is planned where --ignore asks for it") {
+TEST_CASE("ms-swift: of ORPO and SimPO TRL's step is planned where --ignore asks for it") {
   const std::string arguments = "swift rlhf --model a/b --max_length 512 --tuner_type full ";
-  CHECK_THROWS_WITH_AS(static_cast<void>(script(arguments)),
-                       doctest::Contains("rlhf_type: changes the step and is not planned: "
-                                         "ms-swift's own dpo makes whole logits"),
-                       UserError);
-  const intake::Training dpo = script(arguments + "--rlhf_type dpo", {}, {"rlhf_type"});
-  CHECK(option(dpo, "--framework") == "trl");
-  CHECK(option(dpo, "--task") == "dpo");
-  CHECK(option(dpo, "--ref") == "model");
+  const intake::Training orpo = script(arguments + "--rlhf_type orpo", {}, {"rlhf_type"});
+  CHECK(option(orpo, "--framework") == "trl");
+  CHECK(option(orpo, "--task") == "orpo");
   const intake::Training rm = script(arguments + "--rlhf_type rm");
   CHECK(option(rm, "--task") == "reward");
-  CHECK_THROWS_WITH_AS(static_cast<void>(script(arguments + "--rlhf_type grpo")),
-                       doctest::Contains("run.sh:1: rlhf_type: grpo: rm is planned"), UserError);
 }
 
 TEST_CASE("ms-swift: a file of YAML, with its environment") {
@@ -188,6 +181,34 @@ TEST_CASE("ms-swift: a file of YAML, with its environment") {
                                               "model: a/b\ntuner_type: lora\nmax_length: 128\n"
                                               "ENV: {NPROC_PER_NODE: x}\n")),
       doctest::Contains("sft.yaml:4: ENV: {…}: NPROC_PER_NODE is a number"), UserError);
+}
+
+TEST_CASE("ms-swift: its own DPO and KTO, with the losses that hold alike") {
+  const auto rlhf = [](const std::string& arguments, const OptionList& given = {}) {
+    return script("swift rlhf --model Qwen/Qwen2.5-7B --max_length 1024 " + arguments + "\n",
+                  given);
+  };
+  const intake::Training dpo = rlhf("--rlhf_type dpo --rpo_alpha 0.1 --loss_type hinge --beta 0.5");
+  CHECK(option(dpo, "--framework") == "ms-swift");
+  CHECK(option(dpo, "--task") == "dpo");
+  CHECK(option(dpo, "--ref") == "adapter");
+  CHECK(assumes(dpo, "loss_type: hinge is planned as sigmoid"));
+  CHECK(assumes(dpo, "rpo_alpha: the mean that it weighs"));
+  CHECK(assumes(dpo, "--prompt N says"));
+  const intake::Training kto = rlhf("--rlhf_type kto --tuner_type full", {{"--prompt", "256"}});
+  CHECK(option(kto, "--task") == "kto");
+  CHECK(option(kto, "--ref") == "model");
+  CHECK_FALSE(assumes(kto, "--prompt N says"));
+  const auto why_rlhf = [&](const std::string& arguments) {
+    return why_not([&] { return rlhf(arguments); });
+  };
+  CHECK(contains(why_rlhf("--rlhf_type dpo --loss_type sft"), "sigmoid and its like are planned"));
+  CHECK(contains(why_rlhf("--rlhf_type kto --loss_type apo_zero_unpaired"), "loss_type"));
+  CHECK(contains(why_rlhf("--rlhf_type dpo --tuner_type full --ref_model a/b"), "another size"));
+  CHECK(contains(why_rlhf("--rlhf_type dpo --ref_model Qwen/Qwen2.5-7B"), "takes none"));
+  CHECK(contains(why_rlhf("--rlhf_type orpo"), "row by row"));
+  CHECK(contains(why_rlhf("--rlhf_type grpo"), "dpo, kto and rm are planned"));
+  CHECK(contains(why("--loss_type infonce"), "another loss than the model's"));
 }
 
 }  // namespace ac_advisor::test

@@ -9,6 +9,7 @@
 
 #include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/dryrun/dryrun.hpp"
+#include "ac_advisor/intake/training.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "capture/python.hpp"
@@ -125,6 +126,25 @@ void add_defaults_of_scripts(OracleCase& c) {
     c.options.emplace_back("--no-ac-reentrant", "");
 }
 
+/// A step of a training tool's own, by what its file says: its options are those that the file
+/// becomes, with what no file says, by hand.
+void read_training_case(const json& step, OracleCase& c) {
+  OptionList given;
+  for (const char* key : {"images", "image_pixels", "prompt"})
+    if (step.contains(key)) {
+      std::string name = "--" + std::string(key);
+      std::replace(name.begin(), name.end(), '_', '-');
+      given.emplace_back(name, text_of(step.at(key)));
+    }
+  const model::ModelSpec spec = model::parse_config(c.config, c.model, c.model);
+  const intake::Training training = intake::read_training(
+      {c.model + ".yaml", step.at("tool"), given, {}, {}, &spec}, step.at("training").dump());
+  if (!training.unknown.empty()) throw std::runtime_error("unknown: " + training.unknown.front());
+  c.options = training.options;
+  c.options.insert(c.options.end(), given.begin(), given.end());
+  c.options.emplace_back("--gpu", "h100-80gb");
+}
+
 /// The reference names its two models instead of their type.
 json with_model_type(json config, const std::string& model) {
   if (!config.contains("model_type"))
@@ -138,6 +158,7 @@ void read_case(const json& document, const json& j, OracleCase& c) {
     c.form = CaseForm::counters;
     c.model = step.at("model");
     c.config = document.at("models").at(c.model).dump();
+    if (step.contains("training")) return read_training_case(step, c);
     c.options = options_of(step);
     if (!given(c.options, "--gpu")) c.options.emplace_back("--gpu", "h100-80gb");
     // What an H100 runs; a memory budget, a model as one graph and windows ask for its name.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/spec.hpp"
 
 /// Training configurations of other tools, read into this program's options: the file that its user
 /// trains with.
@@ -37,6 +38,8 @@ struct Request {
   std::string tool;                 ///< empty: told by its keys
   OptionList given;                 ///< options by hand, which win
   std::vector<std::string> ignore;  ///< keys that matter, are not planned, and are to be left out
+  std::string model;                ///< MODEL by hand, in place of the file's
+  const model::ModelSpec* spec = nullptr;  ///< of the model, where it is read already
 };
 
 /// The tools, in the order in which they are tried.

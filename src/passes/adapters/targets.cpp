@@ -9,6 +9,7 @@
 
 #include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/layer_names.hpp"
+#include "ac_advisor/model/tower_parts.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -153,7 +154,7 @@ bool adapts_layers(const StepConfig& config) {
 }
 
 bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePath layer) {
-  if (!adapts_layers(config) || layer.block < 0) return false;
+  if (!adapts_layers(config) || layer.block < 0 || config.run.frozen.decoder) return false;
   const std::string_view targets = targets_of(spec, config);
   const bool converted = converts(spec, config);
   if (targets == all_linear) return !converted || !of_mlp(layer.leaf);
@@ -165,7 +166,9 @@ bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePa
 
 bool adapts(const model::ModelSpec& spec, const StepConfig& config,
             const model::EncoderLinear& layer) {
-  if (!adapts_layers(config)) return false;
+  const FrozenParts& frozen = config.run.frozen;
+  if (!adapts_layers(config) || (model::of_projector(layer) ? frozen.projector : frozen.tower))
+    return false;
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return true;
   const auto list = split(targets);
@@ -295,6 +298,20 @@ bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module 
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
+namespace {
+
+bool names_in_encoder(const model::ModelSpec& spec, std::string_view target) {
+  if (!spec.tower) return false;
+  const auto has = [&](const model::TensorGroup& group) {
+    return std::any_of(
+        group.linears.begin(), group.linears.end(),
+        [&](const model::EncoderLinear& layer) { return ends_in(layer.name, target); });
+  };
+  return std::any_of(spec.tower->groups.begin(), spec.tower->groups.end(), has);
+}
+
+}  // namespace
+
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return {};
@@ -307,7 +324,8 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
   }
   const std::vector<Module> layers = linear_layers(spec);
   for (const std::string_view target : split(targets)) {
-    bool found = converts(spec, config) && names_experts(spec, target);
+    bool found =
+        (converts(spec, config) && names_experts(spec, target)) || names_in_encoder(spec, target);
     for (std::int16_t block = 0; block < spec.layers && !found; ++block)
       found = std::any_of(layers.begin(), layers.end(), [&](Module leaf) {
         return names(spec, target, {block, leaf});

@@ -13,6 +13,7 @@ using model::ModelSpec;
 bool preference(const StepConfig& c) { return c.task.preference(); }
 bool other(const StepConfig& c) { return !c.task.supervised(); }
 bool of_trl(const StepConfig& c) { return other(c) && !c.verl() && !c.llamafactory(); }
+bool of_swift(const StepConfig& c) { return other(c) && c.runtime.framework == "ms-swift"; }
 bool padded(const StepConfig& c) { return other(c) && !c.verl(); }
 std::string task(const StepConfig& c) { return std::string("--task ") + to_option(c.task.kind); }
 std::string with(const StepConfig& c, const std::string& option) { return task(c) + " " + option; }
@@ -234,6 +235,31 @@ constexpr Exclusion exclusions_of_tasks[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--framework llamafactory " + with(c, "--shard " + shard_option(c));
+     }},
+    {"--framework ms-swift --task dpo or kto, --shard other than none and ddp",
+     "its trainers over shards, whose logits are in bf16, are not planned yet",
+     "use --shard ddp, or --framework trl",
+     [](const ModelSpec&, const StepConfig& c) {
+       return of_swift(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--framework ms-swift " + with(c, "--shard " + shard_option(c));
+     }},
+    {"--framework ms-swift --task dpo or kto, --autocast none or fp16, a mixture of experts",
+     "its logits are planned in fp32, of autocast in bf16, and a router's loss is not planned",
+     "use --autocast bf16 and a dense model, or --framework trl",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return of_swift(c) &&
+              (m.moe || !c.precision.autocast || c.precision.compute_dtype != DType::bf16);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--framework ms-swift " +
+              with(c, m.moe ? "for " + m.family : std::string("--autocast ") + autocast_option(c));
+     }},
+    {"--framework ms-swift --ref precomputed", "its trainers run the reference in every step",
+     "use --ref model, or adapter with --lora",
+     [](const ModelSpec&, const StepConfig& c) {
+       return of_swift(c) && c.task.reference == Reference::precomputed;
      }},
     {"--framework llamafactory --task reward --world N",
      "its LM head has no gradient, and what DDP and ZeRO make of that is not planned yet",

@@ -20,7 +20,7 @@ using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   if (config_.run.frozen.decoder && leaf != Module::vision_tower)
-    return frozen(shape, dtype_, leaf);
+    return frozen(shape, frozen_dtype(), leaf);
   if (config_.adapters.used()) {
     const V base = frozen(shape, dtype_, leaf);
     return adapts_norm(spec_, config_, leaf) ? trained(shape, dtype_, leaf) : base;
@@ -30,6 +30,14 @@ ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   s_.parameters.back().partial =
       splits_sequence() && module_of(ModuleKind::norm, leaf) != Module::root;
   return v;
+}
+
+/// Of a part that is not trained: LLaMA-Factory loads all in the dtype that it computes in, and
+/// casts what it trains (model/adapter.py, _setup_full_tuning).
+DType Lowering::frozen_dtype() const {
+  const bool as_computed =
+      config_.llamafactory() && !config_.adapters.used() && config_.precision.autocast;
+  return as_computed ? config_.precision.compute_dtype : dtype_;
 }
 
 /// Of an adapter.

@@ -64,8 +64,8 @@ ir::ValueId Lowering::grid_positions() {
 /// Qwen3VLTextModel._deepstack_process: in a copy of the hidden states.
 ir::ValueId Lowering::with_deep_features(V hidden, std::size_t layer) {
   leaf_ = Module::embed;
-  const V features = deep_features_[layer];
   const V copy = unary(OpKind::clone, hidden);
+  const V features = cast(deep_features_[layer], dtype(copy));
   const V rows = out(shape(features), dtype(copy), grad(copy));
   emit(OpKind::index, {copy, image_mask_}, {rows});
   const V sums = binary(OpKind::add, rows, features);

@@ -17,7 +17,7 @@ ir::ValueId Lowering::mismatched_log_probs(ir::Owner owner) {
   const ir::Owner around =
       std::exchange(owner_, owner == ir::Owner::no_grad ? owner : ir::Owner::policy);
   V total = ir::no_id;
-  if (makes_whole_logits()) {
+  if (makes_whole_logits() || by_swift()) {
     std::vector<V> output;
     total = whole_total_apart(owner, output);
     hold_all(output);

@@ -10,7 +10,8 @@ using ir::OpKind;
 /// A loss that is summed, and divided by the number of the step's tokens.
 bool Lowering::by_trainer() const {
   const std::string& framework = config_.runtime.framework;
-  return (framework == "hf-trainer" || framework == "trl" || config_.llamafactory()) &&
+  return (framework == "hf-trainer" || framework == "trl" || framework == "ms-swift" ||
+          config_.llamafactory()) &&
          config_.runtime.kind != Runtime::ac_trainer && !config_.layout.ulysses() &&
          !(config_.memory.kernels == Kernels::compiled &&
            config_.memory.compile_unit == CompileUnit::model);

@@ -93,6 +93,8 @@ class Lowering : private Emission {
   void loss();
   void next_token_loss();
   V as_leaf(V x);
+  [[nodiscard]] bool hooks_patches() const;
+  [[nodiscard]] DType frozen_dtype() const;
   V embedding();
   V position_embedding();
   V block_dropout(V x);
@@ -593,6 +595,16 @@ class Lowering : private Emission {
   V loss_without_reference(V chosen, V rejected);
   void loss_of_values();
   void loss_llamafactory();
+
+  // ms_swift.cpp
+  [[nodiscard]] bool by_swift() const;
+  void keep_scored_rows();
+  V log_sum_of_row(V logits);
+  V chosen_logits(V logits, V targets);
+  V log_probs_by_row(V logits, V targets);
+  V totals_by_swift();
+  V loss_of_pairs_by_swift(V said, V reference);
+  void loss_by_swift();
 
   // trl_before_tiles.cpp
   /// Of each token, in fp32: the log-probability of its target, the entropy of its logits.

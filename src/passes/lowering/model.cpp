@@ -98,7 +98,8 @@ ir::ValueId Lowering::position_embedding() {
 
 /// output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
 ir::ValueId Lowering::as_leaf(V x) {
-  if (!input_requires_grad(config_) || grad(x)) return x;
+  const bool asked = config_.adapters.input_grads == InputGrads::on;  // beside no adapters, too
+  if ((!asked && !input_requires_grad(config_)) || grad(x)) return x;
   p_.value(x).requires_grad = true;
   s_.leaves.push_back(x);
   return x;
@@ -305,7 +306,8 @@ void Lowering::task_inputs() {
     return;
   }
   if (task.kind == Task::kto) mismatched_ = mismatched_log_probs(ir::Owner::no_grad);
-  labels_ = task.compares() && !makes_whole_logits() ? scored_labels() : m_.labels;
+  const bool whole = makes_whole_logits() || by_swift();
+  labels_ = task.compares() && !whole ? scored_labels() : m_.labels;
 }
 
 void Lowering::without_gradients(std::size_t first) {
@@ -392,6 +394,7 @@ void Lowering::backbone() {
 /// The trainer's own, of a task that is not supervised.
 void Lowering::task_loss() {
   if (config_.llamafactory()) return loss_llamafactory();
+  if (by_swift()) return loss_by_swift();
   switch (config_.task.kind) {
     case Task::sft:
       break;

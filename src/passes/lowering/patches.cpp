@@ -18,16 +18,27 @@ using ir::Shape;
 ir::ValueId Lowering::embedded_patches(PatchRows& rows) {
   const model::TowerRun& run = *spec_.tower->run;
   const TowerValues& t = m_.tower;
-  const V pixels = cast(t.pixels, dtype_);
+  const V pixels = cast(t.pixels, dtype(t.patch));
   const bool biased = t.patch_bias != ir::no_id;
-  const V y = out({rows.rows, run.hidden}, dtype_, grad(t.patch));
+  const V bias = biased ? autocast(t.patch_bias) : ir::no_id;
+  const V weight = autocast(t.patch), given = autocast(pixels);
+  const V y = out({rows.rows, run.hidden}, dtype(given), grad(t.patch));
   const ir::Product product{static_cast<std::int32_t>(shape(pixels)[1])};
   if (biased)
-    emit(OpKind::convolution, {pixels, t.patch, t.patch_bias}, {y}, product);
+    emit(OpKind::convolution, {given, weight, bias}, {y}, product);
   else
-    emit(OpKind::convolution, {pixels, t.patch}, {y}, product);
+    emit(OpKind::convolution, {given, weight}, {y}, product);
   rows.locals.push_back(pixels);
   return y;
+}
+
+/// enable_input_require_grads hooks each model's embedding: of Qwen2.5-VL's encoder its patches, of
+/// Qwen3-VL's none, unless a tool names it one (ms-swift). An encoder that is frozen whole beside
+/// adapters runs without gradients, unless it is hooked all the same (LLaMA-Factory).
+bool Lowering::hooks_patches() const {
+  if (config_.adapters.input_grads == InputGrads::on) return true;
+  const FrozenParts& frozen = config_.run.frozen;
+  return spec_.tower->run->form == model::TowerForm::qwen2_5 && !(frozen.tower && frozen.projector);
 }
 
 /// permute_input_for_window_attn, of rows by their merged patch; the index comes from the host.
@@ -39,9 +50,7 @@ ir::ValueId Lowering::in_order(V x, V order) {
 
 ir::ValueId Lowering::patch_norm(V x, V weight, V bias) {
   if (bias == ir::no_id) return rms_norm(x, weight, Module::vision_tower);
-  const V y = native_layer_norm(x, weight, bias, spec_.rms_norm_eps);
-  hold({x});
-  return y;
+  return layer_norm(x, weight, bias, Module::vision_tower);
 }
 
 /// Qwen2_5_VLVisionAttention.forward: an attention for each window, or for each image.
@@ -66,7 +75,7 @@ ir::ValueId Lowering::patch_attention(const TowerLayerValues& l, V x, const Patc
   const V q_wide = cast(heads_of[0], DType::f32), k_wide = cast(heads_of[1], DType::f32);
   const V q_turned = rotate_part(q_wide, rows.rotary, unused);
   const V k_turned = rotate_part(k_wide, rows.rotary, unused);
-  const V q = cast(q_turned, dtype_), k = cast(k_turned, dtype_), v = heads_of[2];
+  const V q = cast(q_turned, dtype(qkv)), k = cast(k_turned, dtype(qkv)), v = heads_of[2];
   hold({q_wide, k_wide});
   const std::vector<std::int64_t>& sizes = windowed ? rows.windows : rows.images;
   const auto count = static_cast<std::int64_t>(sizes.size());
@@ -88,7 +97,7 @@ ir::ValueId Lowering::patch_attention(const TowerLayerValues& l, V x, const Patc
     if (!p_.value(y).permuted) y = heads_last(y);
     made.push_back(y);
   }
-  const V joined = out(one, dtype_, grad(made.front()));
+  const V joined = out(one, dtype(made.front()), grad(made.front()));
   p_.value(joined).permuted = true;
   p_.emit(OpKind::cat, phase_, at(leaf_), made, std::vector<V>{joined});
   const V y = linear(p_.reshape(joined, {rows.rows, run.hidden}), l.o);
@@ -143,17 +152,16 @@ ir::ValueId Lowering::images_of_any_size(V text) {
   const TowerValues& t = m_.tower;
   PatchRows rows = patch_rows();
   V x = embedded_patches(rows);
-  // enable_input_require_grads hooks each model's embedding; Qwen3-VL's encoder names none
-  if (run.form == model::TowerForm::qwen2_5) x = as_leaf(x);
+  if (hooks_patches()) x = as_leaf(x);
   if (rows.order != ir::no_id) x = in_order(x, rows.order);
   if (run.positions > 0) {
-    const V words = out({rows.rows, 4, run.hidden}, dtype_, grad(t.positions));
+    const V words = out({rows.rows, 4, run.hidden}, dtype(t.positions), grad(t.positions));
     emit(OpKind::embedding, {t.positions, rows.taps}, {words});
     const V weighted = out(shape(words), DType::f32, grad(words));
     emit(OpKind::mul, {words, rows.weights}, {weighted});
     const V places = out({rows.rows, run.hidden}, DType::f32, grad(words));
     emit(OpKind::sum, {weighted}, {places}, ir::Sum{ir::SumOver::choices});
-    x = binary(OpKind::add, x, cast(places, dtype_));
+    x = binary(OpKind::add, x, cast(places, dtype(x)));
     rows.locals.push_back(places);
   }
   patch_angles(rows);
@@ -188,7 +196,7 @@ ir::ValueId Lowering::images_of_any_size(V text) {
     emit(OpKind::cat, {of}, {y});
     return y;
   };
-  const V joined = together(each);
+  const V joined = cast(together(each), dtype(text));
   const V mask = image_mask(joined);
   const V y = out(shape(text), dtype(text), grad(text) || grad(joined));
   emit(OpKind::masked_scatter, {text, mask, joined}, {y});

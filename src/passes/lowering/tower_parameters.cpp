@@ -14,7 +14,7 @@ using ir::Shape;
 /// Of an encoder or its projector.
 ir::ValueId Lowering::tower_tensor(const Shape& size, bool trained) {
   return trained ? parameter(size, Module::vision_tower)
-                 : frozen(size, dtype_, Module::vision_tower);
+                 : frozen(size, frozen_dtype(), Module::vision_tower);
 }
 
 /// As linear_parameters, of a layer whose path ends in `name`.
@@ -30,7 +30,7 @@ Lowering::Linear Lowering::tower_linear(const char* name, std::int64_t in, std::
     l.weight = tower_tensor({out, in}, trained);
   l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
                                        : tower_tensor({out}, trained);
-  if (config_.adapters.used() && adapts(spec_, config_, {name, in, out, true}))
+  if (config_.adapters.used() && trained && adapts(spec_, config_, {name, in, out, true}))
     declare_lora(l, leaf);
   return l;
 }
@@ -91,7 +91,10 @@ void Lowering::declare_patches() {
     s_.inputs.push_back(y);
     return y;
   };
-  t.pixels = given({images * model::image_grid(run, config_.run).patches(), inner}, DType::f32);
+  // LLaMA-Factory's collator casts them (data/collator.py, SFTDataCollatorWith4DAttentionMask)
+  const bool narrow = config_.llamafactory();
+  t.pixels = given({images * model::image_grid(run, config_.run).patches(), inner},
+                   narrow ? config_.precision.compute_dtype : DType::f32);
   t.grids = given({images, 3}, DType::i64);
   t.token_types = given(shape(m_.ids), DType::i64);
 }

@@ -42,12 +42,17 @@ ir::ValueId Lowering::sum_of_row(V log_probs) {
 /// add up to. What the caller's frame has of the output goes to `held`.
 ir::ValueId Lowering::whole_total_apart(ir::Owner owner, std::vector<V>& held) {
   WholeScores of;
+  V by_rows = ir::no_id;
   apart(owner, [&](Lowering& scoring) {
     scoring.before_step_ = owner == ir::Owner::no_grad;
     scoring.phase_ = scoring.before_step_ ? Phase::forward : Phase::loss;
     scoring.backbone();
-    of = scoring.whole_scores();
+    if (by_swift())
+      by_rows = scoring.totals_by_swift();
+    else
+      of = scoring.whole_scores();
   });
+  if (by_swift()) return by_rows;
   hold({of.of_tokens.entropy});
   held.insert(held.end(), {of.logits, of.of_tokens.log_probs});
   return sum_of_row(of.of_tokens.log_probs);

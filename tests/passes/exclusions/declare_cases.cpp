@@ -134,13 +134,13 @@ const Case cases[] = {
        c.memory.chunk_tokens = 64;
      },
      "--freeze decoder --loss chunked:64"},
-    {"--tower-ac --ac-reentrant",
+    {"--tower-ac --ac-reentrant, CLIP (llava)",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        c.memory.ac = AcMode::full;
        c.memory.tower_ac = c.memory.reentrant = true;
      },
-     "reentrant checkpoints of an encoder"},
+     "reentrant checkpoints of it"},
     {"--images N --shard other than none and ddp",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image_of_any_size(m, c);
@@ -170,15 +170,7 @@ const Case cases[] = {
        c.memory.chunk_tokens = 64;
      },
      "LoRA is planned beside"},
-    {"--freeze PARTS --lora or --quantize",
-     [](model::ModelSpec& m, StepConfig& c) {
-       with_image_of_any_size(m, c);
-       m.family = "llama";
-       c.adapters.rank = 8;
-       c.run.frozen.tower = true;
-     },
-     "--freeze tower: PEFT freezes"},
-    {"--images N --autocast",
+    {"--images N --autocast, CLIP (llava)",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        c.precision.autocast = true;
@@ -191,12 +183,12 @@ const Case cases[] = {
        c.run.attention = Attention::eager;
      },
      "--images 1 --attn eager"},
-    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
+    {"--images N --optimizer-in-backward or --kernels fused",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
-       c.memory.wide_output = true;
+       c.optimizer.in_backward = true;
      },
-     "none of them is planned beside an encode"},
+     "neither is planned beside an encoder"},
     {"--ac budget:SIZE", [](auto&, StepConfig& c) { c.memory.ac = AcMode::budget; },
      "the size must be positive"},
     {"--ac first:N or modules:PARTS, --transformer-impl hf",

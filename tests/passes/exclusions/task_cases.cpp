@@ -29,6 +29,14 @@ void llamafactory(StepConfig& c) {
   c.memory.loss = LossKind::ce;
 }
 
+void swift(StepConfig& c) {
+  dpo(c);
+  c.runtime.framework = "ms-swift";
+  c.memory.loss = LossKind::ce;
+  c.precision.autocast = true;
+  c.precision.param_dtype = c.precision.compute_dtype = DType::bf16;
+}
+
 model::ModelSpec distilled(StepConfig& c) {
   c.runtime.framework = "trl";
   c.task.kind = Task::distillation;
@@ -90,6 +98,24 @@ const Case cases[] = {
        sharded(c, Sharding::fsdp2);
      },
      "--framework llamafactory --task dpo --shard fsdp2"},
+    {"--framework ms-swift --task dpo or kto, --shard other than none and ddp",
+     [](auto&, StepConfig& c) {
+       swift(c);
+       sharded(c, Sharding::fsdp2);
+     },
+     "--framework ms-swift --task dpo --shard fsdp2"},
+    {"--framework ms-swift --task dpo or kto, --autocast none or fp16, a mixture of experts",
+     [](auto&, StepConfig& c) {
+       swift(c);
+       c.precision.autocast = false;
+     },
+     "--framework ms-swift --task dpo --autocast none"},
+    {"--framework ms-swift --ref precomputed",
+     [](auto&, StepConfig& c) {
+       swift(c);
+       c.task.reference = Reference::precomputed;
+     },
+     ""},
     {"--framework llamafactory --task reward --world N",
      [](auto&, StepConfig& c) {
        llamafactory(c);
