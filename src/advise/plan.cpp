@@ -378,7 +378,9 @@ std::string note_of_images(const model::ModelSpec& m, const StepConfig& c) {
       "tokens; their pixels are held in fp32",
       c.run.images, grid.rows * run.patch, grid.columns * run.patch, grid.patches(),
       model::image_tokens(run, c.run), model::image_tokens_of_sequence(run, c.run), c.run.seq);
-  const std::string trained = c.adapters.used()    ? ", frozen but for its adapters"
+  const std::string trained = c.adapters.used() && c.run.frozen.any()
+                                  ? ", without adapters: " + freeze_text(c)
+                              : c.adapters.used()  ? ", frozen but for its adapters"
                               : c.run.frozen.any() ? ", frozen: " + freeze_text(c)
                                                    : ", trained with its projector";
   note += fmt::format("; the encoder is {}{}", m.tower->encoder, trained);

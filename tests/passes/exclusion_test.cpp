@@ -147,7 +147,7 @@ const std::set<std::string> in_two_steps{
     "--framework litgpt, parameters or a computation in other than bf16",
     "--framework litgpt, what its finetuning scripts have not: other adapters than LoRA, DoRA, "
     "int8, a packed row, position_ids, images, offloading, clipping, compiled or fused kernels",
-    "--images N --autocast",
+    "--images N --autocast, CLIP (llava)",
     "--images N, an encoder of images of any size, without --image-pixels",
     "--kernels compiled --cuda-graph step",
     "--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
