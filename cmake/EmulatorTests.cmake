@@ -31,6 +31,19 @@ if(AC_ADVISOR_TORCH_CUDA12 AND TARGET ac-advisor)
   endforeach()
 endif()
 
+# With PyTorch 2.15, where the stage `python-2.15` put it.
+file(GLOB AC_ADVISOR_TORCH_2_15 "${cache_dir}/python-2.15/bin/python")
+if(AC_ADVISOR_TORCH_2_15 AND TARGET ac-advisor)
+  foreach(example
+      plain_step checkpointing hf_trainer sft peft_lora qlora adam_8bit compiled moe "ddp 8" "fsdp1 8" "fsdp2 8"
+      "tensor_parallel 2")
+    add_test(NAME "emulated: examples/dryrun by PyTorch 2.15: ${example}"
+      COMMAND "${AC_ADVISOR_TORCH_2_15}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
+        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_2_15}" "${PROJECT_SOURCE_DIR}" "${example}")
+    set_tests_properties("emulated: examples/dryrun by PyTorch 2.15: ${example}" PROPERTIES LABELS emulated)
+  endforeach()
+endif()
+
 # With PyTorch, where scripts/bootstrap.sh's stage `python` put it.
 file(GLOB AC_ADVISOR_TORCH_PYTHON "${cache_dir}/python-2.11/bin/python")
 if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)

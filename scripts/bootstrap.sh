@@ -1,4 +1,4 @@
-# Sourced, not run: `source scripts/bootstrap.sh; bootstrap planner|build|test|ci|python|python-cuda12`.
+# Sourced, not run: `source scripts/bootstrap.sh; bootstrap planner|build|test|ci|python|python-2.15|python-cuda12`.
 # `planner` is the tools of `build` without LibTorch, which only what runs a step needs.
 # Makes the tools and libraries of that stage available, in this order:
 #   1. what is there already (then no network and no root is needed);
@@ -250,6 +250,18 @@ fetch_python() {
   cp "$wanted" "$target/requirements.txt"
 }
 
+# The same of PyTorch 2.15: 6 GB once. No stage asks for it.
+fetch_python_2_15() {
+  local target="$AC_ADVISOR_CACHE/python-2.15" wanted
+  wanted="$(dirname "${BASH_SOURCE[0]}")/../examples/dryrun/requirements.txt"
+  [ ! -e "$target/complete" ] || return 0
+  say "PyTorch 2.15 from PyPI into $target (6 GB, once)"
+  python3 -m venv "$target" >&2 &&
+    sed 's/^torch==.*/torch==2.15.0/' "$wanted" >"$target/requirements.txt" &&
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 \
+      -r "$target/requirements.txt" >&2 && touch "$target/complete"
+}
+
 # The same for CUDA 12, as PyTorch 2.10's wheel on PyPI is built: 6 GB once. No stage asks for it.
 fetch_python_cuda12() {
   local target="$AC_ADVISOR_CACHE/python-2.10"
@@ -264,6 +276,10 @@ bootstrap() {
   local stage=$1
   if [ "$stage" = python-cuda12 ]; then
     fetch_python_cuda12 || fail "PyTorch for CUDA 12 could not be fetched from PyPI"
+    return 0
+  fi
+  if [ "$stage" = python-2.15 ]; then
+    fetch_python_2_15 || fail "PyTorch 2.15 could not be fetched from PyPI"
     return 0
   fi
   if [ "$stage" = python ]; then

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -270,6 +271,9 @@ void note_all(const Setting& s, ExportResult& out) {
         "set's or a mock one's");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  if (s.c.runtime.torch != TorchVersion::v2_11)
+    out.notes.push_back(std::string("planned for PyTorch ") +
+                        ir::facts_of(s.c.runtime.torch).release + ": run it with that release");
   if (!s.c.runtime.cublas_workspace.empty())
     out.notes.push_back("set CUBLAS_WORKSPACE_CONFIG=" + s.c.runtime.cublas_workspace);
   if (s.c.optimizer.clip_grad == 0 && s.target.name != litgpt.name)  // it never does

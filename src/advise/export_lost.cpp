@@ -35,7 +35,8 @@ constexpr std::string_view elsewhere[] = {"packing",
                                           "under_dispatch_mode",
                                           "balanced_routing",  // of the trainer
                                           "expandable_segments",
-                                          "cublas_workspace"};
+                                          "cublas_workspace",
+                                          "torch"};
 
 template <typename Keys>
 bool has(const Keys& keys, std::string_view key) {

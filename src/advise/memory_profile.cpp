@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "passes/optimizer/ops.hpp"
@@ -30,7 +31,10 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   std::int64_t of_handle = device.cublas_workspace_bytes;
   if (!config.runtime.cublas_workspace.empty())
     of_handle = cublas_workspace_bytes(config.runtime.cublas_workspace).value_or(of_handle);
-  model.cublas_workspace = device.cuda ? cublas_handles(config) * of_handle : 0;
+  const bool keeps = ir::facts_of(config.runtime.torch).keeps_cublas_workspaces ||
+                     config.runtime.kind != Runtime::pytorch;
+  if (!device.cuda) of_handle = 0;
+  model.cublas_workspace = keeps ? cublas_handles(config) * of_handle : 0;
   model.copies_masters = config.optimizer.master_weights;
   // OffloadActivations.__enter__ (TRL 1.16, not torchtune's) where bitsandbytes is imported, as
   // PEFT does where it is installed
@@ -42,7 +46,9 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
                   config.device.threads,
                   config.runtime.kind == Runtime::ac_trainer,
                   config.run.transformer_impl == TransformerImpl::transformer_engine,
-                  config.runtime.deterministic};
+                  config.runtime.deterministic,
+                  config.runtime.torch,
+                  keeps ? 0 : of_handle};
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/model/image_size.hpp"
 #include "ac_advisor/model/layers.hpp"
@@ -33,7 +34,8 @@
 namespace ac_advisor::advise {
 namespace {
 
-profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer) {
+profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer,
+                      TorchVersion torch) {
   profile::Counts counts;
   const ir::Program& p = step.program;
   std::int64_t weight = 1;
@@ -45,7 +47,7 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, 
       weight = stretches[next].runs;
     if (op.phase == ir::Phase::optimizer) weight = 1;
     const auto phase = static_cast<std::size_t>(op.phase);
-    counts.launches[phase] += weight * ir::launches(p, op, trainer);
+    counts.launches[phase] += weight * ir::launches(p, op, trainer, torch);
     counts.dispatches[phase] += weight * ir::dispatches(op);
     counts.flops[phase] += static_cast<double>(weight) * ir::flops(p, op);
     counts.bytes[phase] += static_cast<double>(weight) * ir::traffic_bytes(p, op);
@@ -109,7 +111,8 @@ void explain_attention(profile::Profile& result) {
   if (c.precision.compute_dtype == DType::f32 && !c.megatron() &&
       c.run.attention != Attention::math)
     result.assumptions.push_back(
-        result.model.kv_heads == result.model.heads
+        result.model.kv_heads == result.model.heads ||
+                ir::facts_of(c.runtime.torch).fused_attention_shares_keys
             ? "in fp32 neither flash nor cuDNN's attention runs: PyTorch takes its "
               "memory-efficient "
               "kernel"
@@ -118,8 +121,18 @@ void explain_attention(profile::Profile& result) {
               "whose scores of every head are saved");
   if (c.run.attention == Attention::automatic && cudnn && c.precision.compute_dtype != DType::f32)
     result.assumptions.push_back(
-        "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
+        std::string("--attn auto is cuDNN's attention: PyTorch ") +
+        ir::facts_of(c.runtime.torch).release +
+        (ir::facts_of(c.runtime.torch).prefers_cudnn_with_dropout
+             ? " prefers it on this device; "
+             : " prefers it on this device, but with dropout and of heads of 192; ") +
         "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
+  if (c.runtime.torch != TorchVersion::v2_11)
+    result.assumptions.push_back(
+        std::string("PyTorch ") + ir::facts_of(c.runtime.torch).release +
+        " of its wheel for CUDA 13: each matrix product has a cuBLAS workspace of its own while it "
+        "runs, unless TORCH_CUBLAS_WORKSPACE_CACHE=1 keeps them as --torch 2.11 does; what else "
+        "differs is in docs/pytorch_versions.md");
   if (passes::infers_documents(c) && c.verl())
     result.assumptions.push_back(
         "verl's rows are one after another, without padding: each block finds where they begin in "
@@ -681,7 +694,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.memory = std::move(memory.memory);
   result.fit = std::move(memory.fit);
   result.kernels =
-      count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
+      count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer,
+            config.runtime.torch);
   const simulate::StepTime time = simulate::walk_time(
       step, device, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t forward = 0, backward = 2, optimizer = 4;
 constexpr std::int64_t steady = 1;  ///< the step that a profile is of: optimizer states exist
-constexpr std::string_view tested_torch[] = {"2.11.", "2.10."};
+constexpr std::string_view tested_torch[] = {"2.11.", "2.15.", "2.10."};
 
 std::size_t phase_of(const std::string& segment) {
   if (segment == "backward") return backward;
@@ -117,8 +117,8 @@ void set_version(profile::Profile& p, const Record& r) {
                                   [&](auto of) { return r.torch_version.rfind(of, 0) == 0; });
   if (!tested)
     p.warnings.push_back("PyTorch " + r.torch_version +
-                         " is untested on the emulated device, which was made for 2.11, and ran "
-                         "2.10 for CUDA 12");
+                         " is untested on the emulated device, which was made for 2.11 and "
+                         "2.15, and ran 2.10 for CUDA 12");
 }
 
 /// Which figures are until when, where the process or the program did not reach its end.

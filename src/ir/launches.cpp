@@ -6,6 +6,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/tiles.hpp"
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "flash_workspace.hpp"
 #include "shared_rows.hpp"
 #include "widened_places.hpp"
@@ -73,19 +74,20 @@ std::int64_t trainer_launches(const Program& p, const Op& op) {
   return row(op.kind).launches;
 }
 
-// aten/src/ATen/native/cuda/MultiTensorApply.cuh: a kernel takes 320 chunks of 65536 elements, of
-// as many tensors as its argument has room for.
-constexpr std::int64_t chunk_elements = 65536, most_chunks = 320;
+// aten/src/ATen/native/cuda/MultiTensorApply.cuh: a kernel takes so many chunks of 65536 elements,
+// of as many tensors as its argument has room for.
+constexpr std::int64_t chunk_elements = 65536;
 /// depth_to_max_tensors, by the lists that a kernel walks along together; with a scalar a tensor
 /// (depth_to_max_tensors_scalarlist) the first has room for fewer.
-std::int64_t most_tensors(std::size_t lists, bool scalars) {
-  constexpr std::int64_t room[] = {110, 64, 48, 36, 30};
-  return scalars && lists == 1 ? 96 : room[lists - 1];
+std::int64_t most_tensors(const MultiTensorRoom& room, std::size_t lists, bool scalars) {
+  return scalars && lists == 1 ? room.tensors_with_scalars : room.tensors[lists - 1];
 }
 
-std::int64_t multi_tensor_launches(const std::vector<std::int64_t>& elements, std::size_t lists,
+std::int64_t multi_tensor_launches(const TorchFacts& torch,
+                                   const std::vector<std::int64_t>& elements, std::size_t lists,
                                    bool scalars = false) {
-  const std::int64_t room = most_tensors(lists, scalars);
+  const std::int64_t room = most_tensors(torch.multi_tensor, lists, scalars),
+                     most_chunks = torch.multi_tensor.chunks;
   std::int64_t launched = 0, tensors = 0, chunks = 0;
   for (std::int64_t n : elements) {
     if (n == 0) continue;
@@ -117,12 +119,12 @@ std::vector<std::int64_t> sizes_of(const Program& p, std::span<const ValueId> va
 }
 
 /// torch.optim.AdamW(fused=True): its step counters, then parameters, gradients and two moments.
-std::int64_t fused_adamw_launches(const Program& p, const Op& op) {
+std::int64_t fused_adamw_launches(const Program& p, const Op& op, const TorchFacts& torch) {
   const std::vector<std::int64_t> parameters = sizes_of(p, p.inputs(op), Role::parameter);
   if (parameters.empty())  // ZeRO's masters of a partition, which are one tensor
-    return 1 + multi_tensor_launches({p.value(p.input(op, 0)).shape.numel()}, 4);
-  return multi_tensor_launches(std::vector<std::int64_t>(parameters.size(), 1), 1) +
-         multi_tensor_launches(parameters, 4);
+    return 1 + multi_tensor_launches(torch, {p.value(p.input(op, 0)).shape.numel()}, 4);
+  return multi_tensor_launches(torch, std::vector<std::int64_t>(parameters.size(), 1), 1) +
+         multi_tensor_launches(torch, parameters, 4);
 }
 
 /// What a stage of the foreach form goes over: a tensor a parameter.
@@ -141,19 +143,31 @@ std::vector<std::int64_t> walked(const Program& p, const Op& op) {
 
 /// A multi-tensor op: what its pass says, or by the lists that it walks along. Without lists it is
 /// on step counters, which are on the host.
-std::int64_t foreach_launches(const Program& p, const Op& op) {
+std::int64_t foreach_launches(const Program& p, const Op& op, const TorchFacts& torch) {
   const Foreach& a = attributes<Foreach>(op);
   if (a.launches > 0) return a.launches;
   if (a.lists == 0 || op.inputs == 0) return 0;
-  return multi_tensor_launches(walked(p, op), static_cast<std::size_t>(a.lists), a.scalars);
+  return multi_tensor_launches(torch, walked(p, op), static_cast<std::size_t>(a.lists), a.scalars);
+}
+
+/// Passes of cub's sort by as many bits as the number of the last of so many rows has, eight a
+/// pass.
+std::int64_t sorting_passes(std::int64_t rows) {
+  std::int64_t passes = 1;
+  for (std::int64_t left = (rows - 1) >> 8; left > 0; left >>= 8) ++passes;
+  return passes;
 }
 
 /// embedding_dense_backward on CUDA (EmbeddingBackwardKernel.cu): a fill and a kernel; beyond 3072
-/// indices a sort of 64-bit keys, whose eight passes, and the cub kernels after it, clear their
-/// scratch first: 21 kernels and 10 memsets.
-std::int64_t embedding_launches(const Program& p, const Op& op) {
-  constexpr std::int64_t unsorted = 3072;
-  return p.value(p.input(op, 1)).shape.numel() <= unsorted ? 2 : 31;
+/// indices a sort of 64-bit keys, whose passes, and the cub kernels after it, clear their scratch
+/// first: of eight passes 21 kernels and 10 memsets.
+std::int64_t embedding_launches(const Program& p, const Op& op, const TorchFacts& torch) {
+  constexpr std::int64_t unsorted = 3072, all_bits = 8, beside = 15;
+  if (p.value(p.input(op, 1)).shape.numel() <= unsorted) return 2;
+  const std::int64_t passes = torch.sorts_tokens_by_vocabulary
+                                  ? sorting_passes(p.value(p.output(op, 0)).shape[0])
+                                  : all_bits;
+  return beside + 2 * passes;
 }
 
 /// Keys that one block of a sort holds: one kernel then does all.
@@ -175,10 +189,7 @@ std::int64_t index_backward_launches(const Program& p, const Op& op) {
   constexpr std::int64_t single_tile = 256 * 9;
   if (by_mask(p, op)) return places_of_mask + 6;
   if (p.value(p.input(op, 1)).shape.numel() <= single_tile) return 6;
-  const std::int64_t rows = p.value(p.output(op, 0)).shape[0];
-  std::int64_t passes = 1;
-  for (std::int64_t left = (rows - 1) >> 8; left > 0; left >>= 8) ++passes;
-  return 9 + 2 * passes;
+  return 9 + 2 * sorting_passes(p.value(p.output(op, 0)).shape[0]);
 }
 
 /// Sort.cpp: more keys than a block holds by eight passes over 64 bits: eleven kernels, nine
@@ -340,18 +351,20 @@ std::int64_t copies_before_flash(const Program& p, const Op& op) {
 
 }  // namespace
 
-std::int64_t launches(const Program& program, const Op& op, bool trainer) {
+std::int64_t launches(const Program& program, const Op& op, bool trainer, TorchVersion version) {
   if (trainer) return trainer_launches(program, op);
+  const TorchFacts& torch = facts_of(version);
   switch (op.kind) {
     case adamw_fused:
-      return fused_adamw_launches(program, op);
+      return fused_adamw_launches(program, op, torch);
     case sgd_fused:
-      return multi_tensor_launches(sizes_of(program, program.inputs(op), Role::parameter), 2);
+      return multi_tensor_launches(torch, sizes_of(program, program.inputs(op), Role::parameter),
+                                   2);
     case foreach:
-      if (op.phase == Phase::optimizer) return foreach_launches(program, op);
+      if (op.phase == Phase::optimizer) return foreach_launches(program, op, torch);
       if (const auto* told = std::get_if<Foreach>(&op.attributes); told && told->launches > 0)
         return told->launches;
-      return multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+      return multi_tensor_launches(torch, sizes_of(program, program.inputs(op)), 2);
     case reduce_scatter_copy_in: {
       // _chunk_cat_out_cuda (TensorShape.cu): one kernel where dtypes are the same, or bf16 becomes
       // fp32; otherwise cat copies one tensor after the other.
@@ -360,9 +373,9 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return widened ? op.inputs : 1;
     }
     case all_gather_copy_in:
-      return multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+      return multi_tensor_launches(torch, sizes_of(program, program.inputs(op)), 2);
     case embedding_backward:
-      return embedding_launches(program, op);
+      return embedding_launches(program, op, torch);
     case sum:
       return row_sum_launches(program, op);
     case fused_rms_norm_backward:
@@ -387,9 +400,12 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
       return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0) +
              copies_before_flash(program, op);
-    case sdpa:  // a kernel writes what cuDNN's dropout starts from; one joins flash's split keys
+    case sdpa: {  // a kernel writes what cuDNN's dropout starts from; one joins flash's split keys
+      const bool efficient = attributes<Sdpa>(op).kernel == SdpaKernel::efficient;
       return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0) +
-             (splits_keys(program, op) ? 1 : 0) + (pads_mask(program, op) ? 2 : 0);
+             (splits_keys(program, op) ? 1 : 0) + (pads_mask(program, op) ? 2 : 0) +
+             (torch.efficient_state_on_device && efficient ? 2 : 0);
+    }
     case slice_backward:  // zeros, and the slice's gradient, if it has elements
       return program.value(program.input(op, 0)).shape.numel() > 0 ? row(op.kind).launches : 1;
     case tp_all_reduce:  // a functional collective's copy before it, unless it is in place
@@ -409,7 +425,7 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case solve_triangular:
       return solve_launches(program, op);
     case nll_loss_backward:  // a fill of the logits' size, then its kernel
-      return 1 + pieces(program, op);
+      return 1 + (torch.sets_zeros_by_memset ? 1 : pieces(program, op));
     case cumsum:  // along rows a kernel, of a contiguous copy
       if (const Value& x = program.value(program.input(op, 0)); x.shape.rank() > 2)
         return x.permuted ? 2 : 1;

@@ -10,6 +10,7 @@
 #include "attention_workspace.hpp"
 #include "derivatives.hpp"
 #include "flash_workspace.hpp"
+#include "library_products.hpp"
 #include "shared_rows.hpp"
 #include "whole_units.hpp"
 #include "widened_places.hpp"
@@ -532,6 +533,7 @@ double traffic_bytes(const Program& program, const Op& op) {
 
 std::vector<std::int64_t> scratch_blocks(const Program& program, const Op& op,
                                          const WorkspaceTarget& target) {
+  if (const std::int64_t bytes = product_workspace(program, op, target); bytes > 0) return {bytes};
   if (op.kind == sum) return row_sum_blocks(program, op, target);
   if (op.kind == embedding_backward) return embedding_blocks(program, op, target);
   if (op.kind == quantize_rows) return row_outlier_blocks(program, op, target);
@@ -543,7 +545,8 @@ std::vector<std::int64_t> scratch_blocks(const Program& program, const Op& op,
 
 std::int64_t workspace_bytes(const Program& program, const Op& op, const WorkspaceTarget& target) {
   const OpRow& r = row(op.kind);
-  return r.workspace == nullptr ? 0 : r.workspace(program, op, target);
+  const std::int64_t own = r.workspace == nullptr ? 0 : r.workspace(program, op, target);
+  return own + product_workspace(program, op, target);
 }
 
 }  // namespace ac_advisor::ir

@@ -831,6 +831,9 @@ constexpr OptionRow table[] = {
                  memory},
                 "--no-tower-ac")),
             has_images),
+    newer(choice<&S::runtime, &RuntimeChoice::torch, torches>(
+        {"--torch", "torch", "VERSION",
+         "the PyTorch whose step it is, by its wheel for CUDA 13: 2.11 or 2.15 (2.11)", device})),
     choice<&S::runtime, &RuntimeChoice::expandable_segments, alloc_confs>(
         {"--alloc-conf", "expandable_segments", "CONF",
          "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True or :False (:False)", device}),

@@ -97,6 +97,8 @@ inline constexpr Choice<bool> held_untils[] = {{"next-forward", true}, {"backwar
 inline constexpr std::string_view reshard_words[] = {"true", "false", "N"};
 inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
 inline constexpr std::string_view autocast_words[] = {"none", "bf16", "fp16"};
+inline constexpr Choice<TorchVersion> torches[] = {{"2.11", TorchVersion::v2_11},
+                                                   {"2.15", TorchVersion::v2_15}};
 inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},
                                                {"expandable_segments:False", false}};
 

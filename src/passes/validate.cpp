@@ -9,8 +9,8 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
     expert_exclusions, balance_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions,
-    litgpt_exclusions, packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
-    ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
+    litgpt_exclusions, packing_exclusions, position_exclusions, task_exclusions, torch_exclusions,
+    trainer_exclusions, ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 
@@ -45,6 +45,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     all.push_back(compression_exclusions);
     all.push_back(zero3_exclusions);
     all.push_back(zero_on_host_exclusions);
+    all.push_back(torch_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
     return all;

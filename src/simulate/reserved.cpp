@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "ac_advisor/ir/scratch.hpp"
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
+#include "ir/library_products.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -42,25 +44,6 @@ constexpr int pool_stream = 7;
 using Handle = CachingAllocator::Handle;
 constexpr int most_more_steps = 4;  ///< that are walked until one leaves the allocator as before
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
-
-/// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
-/// own, without a workspace.
-bool runs_cublas(const ir::Op& op) {
-  if (op.kind == ir::OpKind::mm_quantized)
-    return ir::attributes<ir::QuantizedProduct>(op).inner > 0;
-  return op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm || op.kind == ir::OpKind::bmm ||
-         op.kind == ir::OpKind::baddbmm || op.kind == ir::OpKind::scaled_mm ||
-         op.kind == ir::OpKind::fp8_product;
-}
-
-/// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's, and so
-/// is the router: Megatron-core 0.16 looks for Transformer Engine's get_workspace, which 2.11 has
-/// no more (extensions/transformer_engine.py, te_general_gemm).
-bool of_engine(const ir::Op& op) {
-  return (op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm ||
-          op.kind == ir::OpKind::fp8_product) &&
-         op.module.block >= 0 && op.module.leaf != ir::Module::router;
-}
 
 class Steps {
  public:
@@ -266,8 +249,9 @@ class Steps {
     return resident_[static_cast<std::size_t>(p_.storage_of(t.parameter))];
   }
 
-  [[nodiscard]] bool has_bias(const ir::Op& op) const {
-    return op.kind == ir::OpKind::addmm && p_.value(p_.input(op, 0)).shape.rank() == 1;
+  /// Else each product has its workspace as scratch (ir::product_workspace).
+  [[nodiscard]] bool keeps_cublas() const {
+    return ir::facts_of(m_.target.torch).keeps_cublas_workspaces;
   }
 
   /// getCurrentCUDABlasHandle (aten/src/ATen/cuda/CublasHandlePool.cpp): a workspace for each
@@ -289,7 +273,7 @@ class Steps {
     constexpr int pooled = 32, callbacks = 3, first_pooled = 8;
     if (has_pooled_) return;
     has_pooled_ = true;
-    for (int i = 0; i < pooled && m_.workspaces; ++i)
+    for (int i = 0; i < pooled && m_.workspaces && keeps_cublas(); ++i)
       blocks_.cublas_workspace +=
           allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
     const std::size_t count = step_.compressed.size();
@@ -303,8 +287,8 @@ class Steps {
     }
   }
 
-  /// A linear layer with a bias, or in fp8, runs in cuBLASLt, whose workspace is its own: 1 MiB
-  /// (_parseChosenWorkspaceSize, aten/src/ATen/cuda/CUDABlas.cpp).
+  /// cuBLASLt's workspace is its own: 1 MiB (_parseChosenWorkspaceSize,
+  /// aten/src/ATen/cuda/CUDABlas.cpp).
   void use_cublaslt(std::size_t thread) {
     if (!m_.workspaces || has_cublaslt_[thread]) return;
     has_cublaslt_[thread] = true;
@@ -429,13 +413,17 @@ class Steps {
   }
 
   /// Before the forward that follows the first backward that reduces. The old one goes at the next
-  /// reduction; where gradients are views of it and are added to, with the last of them.
+  /// reduction, or is kept by nothing; where gradients are views of it and are added to, with the
+  /// last of them.
   void rebuild_buckets() {
+    const bool viewed = reduces_again_ && has_bucket_views();
+    const bool kept = viewed || ir::facts_of(m_.target.torch).keeps_what_it_reduced;
+    if (!kept) give_back(first_bucket_, buckets_.front());
     for (ir::StorageId s : buckets_) {
       handle_[static_cast<std::size_t>(s)] = not_allocated;
       allocate(s);
     }
-    reductions_left_ = reduces_again_ && has_bucket_views() ? buckets_.size() : 1;
+    reductions_left_ = viewed ? buckets_.size() : kept ? 1 : 0;
   }
 
   [[nodiscard]] bool has_bucket_views() const {
@@ -498,14 +486,13 @@ class Steps {
       if (!in_place) allocate_outputs(op);
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
-      if (m_.target.engine && of_engine(op)) {
+      if (m_.target.engine && ir::of_engine(op)) {
         use_engine();
       } else if (m_.target.engine && op.kind == ir::OpKind::grouped_mm) {
         use_grouped_engine();
       } else if (!m_.target.trainer) {
-        if (has_bias(op) || op.kind == ir::OpKind::scaled_mm || op.kind == ir::OpKind::fp8_product)
-          use_cublaslt(thread);
-        if (runs_cublas(op)) use_cublas(thread);
+        if (keeps_cublas() && ir::runs_cublaslt(p_, op)) use_cublaslt(thread);
+        if (keeps_cublas() && ir::runs_cublas(op)) use_cublas(thread);
         if (op.kind == ir::OpKind::orthogonalize) use_pooled_streams();
       }
       if (op.kind == ir::OpKind::mx_cast) tune(op);

@@ -17,10 +17,15 @@ int ncclCommDestroy(void* comm);
 int ncclAllReduce(const void*, void*, std::size_t, int type, int op, void* comm, void* stream);
 int ncclAllGather(const void*, void*, std::size_t, int type, void* comm, void* stream);
 int ncclReduceScatter(const void*, void*, std::size_t, int type, int op, void* comm, void* stream);
+int ncclBroadcast(const void*, void*, std::size_t, int type, int root, void* comm, void* stream);
+int ncclCommSplit(void* comm, int color, int key, void** out, void* config);
+int ncclCommCount(void* comm, int* count);
+int ncclCommUserRank(void* comm, int* rank);
 int ncclGroupStart();
 int ncclGroupEnd();
 void ac_advisor_emulator_counts(std::uint64_t* out);
 void ac_advisor_emulator_hold_watchdog(int on);
+void ac_advisor_emulator_split_into(int ranks);
 }
 
 namespace {
@@ -82,4 +87,38 @@ TEST_CASE("the collectives of a group are one kernel") {
   ncclGroupEnd();
   CHECK(kernels() == before + 1);
   CHECK(ncclCommDestroy(comm) == 0);
+}
+
+TEST_CASE("broadcasts of all ranks in one group gather what this rank has") {
+  void* comm = nullptr;
+  REQUIRE(ncclCommInitRank(&comm, 4, {}, 2) == 0);
+  std::vector<std::int64_t> gathered(4);
+  gathered[2] = 7;
+  ncclGroupStart();
+  for (int root = 0; root < 4; ++root)
+    ncclBroadcast(&gathered[root], &gathered[root], 1, int64_type, root, comm, nullptr);
+  ncclGroupEnd();
+  CHECK(gathered == std::vector<std::int64_t>(4, 7));
+  std::int64_t alone = 5;  // of another rank, outside a group: as it was
+  ncclBroadcast(&alone, &alone, 1, int64_type, 0, comm, nullptr);
+  CHECK(alone == 5);
+  CHECK(ncclCommDestroy(comm) == 0);
+}
+
+TEST_CASE("a communicator that is split off has as many ranks as the program says, and the key") {
+  void *comm = nullptr, *part = nullptr;
+  REQUIRE(ncclCommInitRank(&comm, 8, {}, 5) == 0);
+  int ranks = 0, rank = 0;
+  ac_advisor_emulator_split_into(4);
+  REQUIRE(ncclCommSplit(comm, 1, 1, &part, nullptr) == 0);
+  CHECK(ncclCommCount(part, &ranks) == 0);
+  CHECK(ncclCommUserRank(part, &rank) == 0);
+  CHECK(ranks == 4);
+  CHECK(rank == 1);
+  ncclCommDestroy(part);
+  REQUIRE(ncclCommSplit(comm, 1, 1, &part, nullptr) == 0);  // of which nothing is told
+  CHECK(ncclCommCount(part, &ranks) == 0);
+  CHECK(ranks == 8);
+  ncclCommDestroy(part);
+  ncclCommDestroy(comm);
 }

@@ -227,6 +227,7 @@ std::vector<OracleCase> read_oracle(const std::string& file) {
     } else {
       read_case(document, j, c);
     }
+    if (document.contains("torch")) c.options.emplace_back("--torch", document.at("torch"));
     c.label = c.model;
     for (const auto& [name, value] : c.options)
       c.label += " " + name + (value.empty() ? "" : " " + value);

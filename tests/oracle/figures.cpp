@@ -6,6 +6,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -26,12 +27,16 @@ constexpr std::array phases{NamedPhase{"forward", 0}, NamedPhase{"loss", 1},
                             NamedPhase{"backward", 2}, NamedPhase{"optimizer", 4}};
 
 /// An H100's memory, or another device's.
-simulate::MemoryModel memory_of(const simulate::Device& device) {
+simulate::MemoryModel memory_of(const simulate::Device& device, TorchVersion torch) {
   simulate::MemoryModel gpu;
   gpu.target.sm_count = device.sm_count;
   gpu.target.compute_capability = device.compute_capability;
-  gpu.cublas_workspace =
-      2 * device.cublas_workspace_bytes;  // of the forward's thread, of autograd's
+  gpu.target.torch = torch;
+  if (ir::facts_of(torch).keeps_cublas_workspaces)
+    gpu.cublas_workspace =
+        2 * device.cublas_workspace_bytes;  // of the forward's thread, of autograd's
+  else
+    gpu.target.cublas_workspace = device.cublas_workspace_bytes;
   return gpu;
 }
 
@@ -52,8 +57,9 @@ void add_launches(const json& entry, const profile::Profile& p, Figures& figures
 /// Of the step in which DistributedDataParallel makes its buckets anew.
 std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& config) {
   const passes::StepProgram step = passes::build_step(model, config);
-  return simulate::walk_allocator(step, passes::make_schedule(step),
-                                  memory_of(simulate::find_device(config.device.gpu)), 2, {})
+  return simulate::walk_allocator(
+             step, passes::make_schedule(step),
+             memory_of(simulate::find_device(config.device.gpu), config.runtime.torch), 2, {})
       .rebuilding_peak;
 }
 
@@ -118,13 +124,16 @@ Figures of_adapters(const OracleCase& one) {
   const json& entry = one.entry;
   const std::int64_t workspace = entry.at("workspace");
   const model::ModelSpec model = model_of(one);
-  const passes::StepProgram step = passes::build_step(model, config_of(one));
+  const StepConfig config = config_of(one);
+  const passes::StepProgram step = passes::build_step(model, config);
+  const simulate::MemoryModel gpu =
+      memory_of(simulate::find_device("h100-80gb"), config.runtime.torch);
   std::array<std::int64_t, ir::phase_count> peaks{};
   ir::OpId last = ir::no_id;
   bool second = false;
   const std::int64_t reserved =
       simulate::walk_allocator(
-          step, passes::make_schedule(step), memory_of(simulate::find_device("h100-80gb")), 2, {},
+          step, passes::make_schedule(step), gpu, 2, {},
           [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
             if (last != ir::no_id &&
                 request.op == ir::no_id)  // at the end: what the optimizer left

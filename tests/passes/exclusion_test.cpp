@@ -51,6 +51,7 @@ std::vector<Case> all_cases() {
                                             litgpt_cases(),
                                             layer_cases(),
                                             task_cases(),
+                                            torch_cases(),
                                             trainer_cases()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

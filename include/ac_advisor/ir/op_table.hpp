@@ -5,6 +5,7 @@
 
 #include "ac_advisor/ir/derivation.hpp"
 #include "ac_advisor/ir/program.hpp"
+#include "ac_advisor/model/step_config.hpp"
 
 namespace ac_advisor::ir {
 
@@ -28,6 +29,8 @@ struct WorkspaceTarget {
   bool trainer = false;        ///< this project's fused kernels on a GPU, not PyTorch's libraries
   bool engine = false;         ///< Transformer Engine's linear layers, whose products are its own
   bool deterministic = false;  ///< torch.use_deterministic_algorithms
+  TorchVersion torch = TorchVersion::v2_11;
+  std::int64_t cublas_workspace = 0;  ///< of one product while it runs; 0: it is kept, or none
 };
 
 /// All that is known of one op kind; every pass and both walkers read it here.
@@ -56,11 +59,11 @@ struct OpRow {
 
 /// Ops that PyTorch's dispatcher counts for one execution; views, empty and detach are not counted.
 [[nodiscard]] std::int32_t dispatches(const Op& op);
-/// Kernels that one execution launches on a GPU; a multi-tensor op launches one for each 320 chunks
-/// of 65536 elements (aten/src/ATen/native/cuda/MultiTensorApply.cuh, v2.11).
+/// Kernels that one execution launches on a GPU by this PyTorch.
 /// `trainer`: by this project's kernels, whose loss is tile by tile and whose AdamW takes more
 /// tensors a launch.
-[[nodiscard]] std::int64_t launches(const Program& program, const Op& op, bool trainer = false);
+[[nodiscard]] std::int64_t launches(const Program& program, const Op& op, bool trainer = false,
+                                    TorchVersion torch = TorchVersion::v2_11);
 /// Multiply-adds for each element that a matrix product puts out: K.
 [[nodiscard]] std::int32_t inner_dimension(const Op& op);
 /// Keys that a query of causal attention sees on average: (S + 1) / 2, or what its window leaves.

@@ -106,6 +106,8 @@ enum class FsdpUnit : std::uint8_t { block, segment, torchtitan, accelerate, ver
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
+/// Releases of PyTorch whose steps are planned; what differs between them is in ir/torch_facts.hpp.
+enum class TorchVersion : std::uint8_t { v2_11, v2_15 };
 /// The order of a pipeline's micro-batches: torch.distributed.pipelining's Schedule1F1B,
 /// ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble and
 /// ScheduleDualPipeV.
@@ -454,6 +456,7 @@ struct OptimizerChoice {
 struct RuntimeChoice {
   Runtime kind = Runtime::pytorch;
   std::string framework = "hf";
+  TorchVersion torch = TorchVersion::v2_11;
   CudaGraph cuda_graph = CudaGraph::off;
   bool expandable_segments = false;
   std::string cublas_workspace;  ///< CUBLAS_WORKSPACE_CONFIG, ":4096:8"; empty: PyTorch's default

@@ -2,7 +2,9 @@
 
 namespace emulator::blas {
 
-inline constexpr int cublas_version = 130100;
+/// Of the cuBLAS that the program brings; without one, CUDA 13.0's.
+int cublas_version();
+int cudart_version_of_cublas();
 
 /// What a cublasHandle_t points to. cublasLt's handle may be the same object.
 struct Handle {

@@ -4,6 +4,7 @@
 #include "emulator/answer.hpp"
 #include "emulator/blas/handle.hpp"
 #include "emulator/kernel.hpp"
+#include "emulator/loaded.hpp"
 #include "emulator/record.hpp"
 
 /// cuBLAS by its binary interface: statuses and enumerations are ints, 0 is success. Its own
@@ -11,6 +12,25 @@
 namespace emulator::blas {
 
 constexpr int success = 0, not_initialized = 1;
+
+namespace {
+
+int own_version(const char* name, int otherwise) {
+  using Get = std::size_t (*)();
+  auto* get = reinterpret_cast<Get>(own_function("libcublasLt.so.13", name));
+  return get == nullptr ? otherwise : static_cast<int>(get());
+}
+
+}  // namespace
+
+int cublas_version() {
+  static const int version = own_version("cublasLtGetVersion", 130100);
+  return version;
+}
+int cudart_version_of_cublas() {
+  static const int version = own_version("cublasLtGetCudartVersion", 13000);
+  return version;
+}
 
 ANSWER int cublasCreate_v2(Handle** handle) {
   record::touch();
@@ -63,15 +83,18 @@ ANSWER int cublasGetSmCountTarget(Handle* handle, int* count) {
   return success;
 }
 ANSWER int cublasGetVersion_v2(Handle*, int* version) {
-  *version = cublas_version;
+  *version = cublas_version();
   return success;
 }
 ANSWER int cublasGetProperty(int property, int* value) {
-  const int parts[] = {cublas_version / 10000, cublas_version / 100 % 100, cublas_version % 100};
+  const int whole = cublas_version();
+  const int parts[] = {whole / 10000, whole / 100 % 100, whole % 100};
   *value = property >= 0 && property < 3 ? parts[property] : 0;
   return success;
 }
-ANSWER std::size_t cublasGetCudartVersion() { return 13000; }
+ANSWER std::size_t cublasGetCudartVersion() {
+  return static_cast<std::size_t>(cudart_version_of_cublas());
+}
 ANSWER const char* cublasGetStatusName(int status) {
   return status == success ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
 }

@@ -62,8 +62,10 @@ ANSWER int cublasLtDestroy(Handle* handle) {
   delete handle;
   return success;
 }
-ANSWER std::size_t cublasLtGetVersion() { return cublas_version; }
-ANSWER std::size_t cublasLtGetCudartVersion() { return 13000; }
+ANSWER std::size_t cublasLtGetVersion() { return static_cast<std::size_t>(cublas_version()); }
+ANSWER std::size_t cublasLtGetCudartVersion() {
+  return static_cast<std::size_t>(cudart_version_of_cublas());
+}
 ANSWER const char* cublasLtGetStatusName(int) { return "CUBLAS_STATUS"; }
 ANSWER const char* cublasLtGetStatusString(int) { return "status of cuBLASLt"; }
 

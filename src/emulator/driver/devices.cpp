@@ -6,6 +6,7 @@
 #include "emulator/driver/api.hpp"
 #include "emulator/memory.hpp"
 #include "emulator/record.hpp"
+#include "emulator/runtime/api.hpp"
 #include "emulator/runtime/device_attributes.hpp"
 
 namespace emulator::driver {
@@ -33,7 +34,7 @@ constexpr Words words[] = {
 
 ANSWER CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 ANSWER CUresult cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
+  *version = runtime::driver_version();
   return CUDA_SUCCESS;
 }
 ANSWER CUresult cuDeviceGetCount(int* count) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "emulator/answer.hpp"
 #include "emulator/copy.hpp"
@@ -59,6 +60,18 @@ void count(const char* name, Communicator* comm, void* stream) {
   launch(*library_kernel(name), stream);
 }
 
+/// Of the group: broadcasts of all ranks in turn are an all-gather (PyTorch 2.15, of a list of
+/// tensors), and what another rank sends is what this one sends.
+thread_local std::string own_broadcast;
+thread_local std::vector<std::pair<void*, std::size_t>> awaited;
+
+void deliver_broadcasts() {
+  for (const auto& [to, bytes] : awaited)
+    if (own_broadcast.size() == bytes) std::memcpy(to, own_broadcast.data(), bytes);
+  awaited.clear();
+  own_broadcast.clear();
+}
+
 bool small(std::size_t bytes, const void* stream) {
   return bytes <= copy_limit() && capture_of(stream) == nullptr;
 }
@@ -70,7 +83,10 @@ ANSWER int ncclGroupStart() {
   return success;
 }
 ANSWER int ncclGroupEnd() {
-  if (depth > 0 && --depth == 0) in_group.clear();
+  if (depth > 0 && --depth == 0) {
+    in_group.clear();
+    deliver_broadcasts();
+  }
   return success;
 }
 ANSWER int ncclGroupSimulateEnd(void*) { return ncclGroupEnd(); }
@@ -97,7 +113,10 @@ ANSWER int ncclBroadcast(const void* from, void* to, std::size_t n, int type, in
                          Communicator* comm, void* stream) {
   count("ncclDevKernel_Broadcast", comm, stream);
   const std::size_t bytes = n * size_of(type);
-  if (root == comm->rank && small(bytes, stream)) std::memmove(to, from, bytes);
+  if (!small(bytes, stream)) return success;
+  if (root == comm->rank) std::memmove(to, from, bytes);
+  if (depth > 0 && root == comm->rank) own_broadcast.assign(static_cast<const char*>(to), bytes);
+  if (depth > 0 && root != comm->rank) awaited.emplace_back(to, bytes);
   return success;
 }
 ANSWER int ncclBcast(void* buffer, std::size_t n, int type, int root, Communicator* comm,

@@ -2,9 +2,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "emulator/answer.hpp"
 #include "emulator/device.hpp"
+#include "emulator/loaded.hpp"
 #include "emulator/memory.hpp"
 #include "emulator/nccl/communicator.hpp"
 #include "emulator/record.hpp"
@@ -16,7 +18,8 @@ namespace {
 struct UniqueId {
   char bytes[128];
 };
-constexpr int nccl_version = 22809;
+thread_local int ranks_of_split = 0;
+constexpr int nccl_version = 22809;  ///< where the program brings none
 
 int make(Communicator** out, int ranks, int rank) {
   if (out == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return invalid_argument;
@@ -29,6 +32,9 @@ int make(Communicator** out, int ranks, int rank) {
 }  // namespace
 
 ANSWER int ncclGetVersion(int* version) {
+  static const auto own =
+      reinterpret_cast<int (*)(int*)>(own_function("libnccl.so.2", "ncclGetVersion"));
+  if (own != nullptr) return own(version);
   *version = nccl_version;
   return success;
 }
@@ -58,14 +64,18 @@ ANSWER int ncclCommInitAll(Communicator** comms, int count, const int* devices) 
   }
   return success;
 }
-/// Who shares the color is known by the others alone; that ranks of a color follow each other with
-/// equal sizes is what device meshes make.
-ANSWER int ncclCommSplit(Communicator* comm, int color, int, Communicator** out, void*) {
+/// The ranks of the next communicator that this thread splits off: the program's Python knows them.
+ANSWER void ac_advisor_emulator_split_into(int ranks) { ranks_of_split = ranks; }
+
+/// Who shares the color is known by the others alone. The key is the new rank, as PyTorch gives it.
+ANSWER int ncclCommSplit(Communicator* comm, int color, int key, Communicator** out, void*) {
   constexpr int no_color = -1;
+  const int told = std::exchange(ranks_of_split, 0);
   if (color == no_color) {
     *out = nullptr;
     return success;
   }
+  if (told > 0) return make(out, told, key);
   note_once("a communicator was split: the new one is taken to have all ranks of the old one");
   return make(out, comm->ranks, comm->rank);
 }

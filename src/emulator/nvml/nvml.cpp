@@ -5,6 +5,7 @@
 #include "emulator/answer.hpp"
 #include "emulator/device.hpp"
 #include "emulator/memory.hpp"
+#include "emulator/runtime/api.hpp"
 
 /// NVML by its binary interface. A device's handle is its index + 1. What only hardware knows
 /// (temperature, power, utilisation) is "not supported".
@@ -13,7 +14,6 @@ namespace {
 
 constexpr int success = 0, invalid_argument = 2, not_supported = 3, not_found = 6;
 constexpr const char* driver_version = "580.00 (emulated)";
-constexpr int cuda_version = 13000;
 
 struct Memory {
   unsigned long long total, free, used;
@@ -21,6 +21,15 @@ struct Memory {
 struct MemoryV2 {
   unsigned version;
   unsigned long long total, reserved, free, used;
+};
+/// nvmlGpuFabricInfoV_t, versions 2 and 3.
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
 };
 struct PciInfo {
   char legacy[16];
@@ -63,11 +72,11 @@ ANSWER int nvmlSystemGetNVMLVersion(char* text, unsigned length) {
   return success;
 }
 ANSWER int nvmlSystemGetCudaDriverVersion(int* version) {
-  *version = cuda_version;
+  *version = runtime::driver_version();
   return success;
 }
 ANSWER int nvmlSystemGetCudaDriverVersion_v2(int* version) {
-  *version = cuda_version;
+  *version = runtime::driver_version();
   return success;
 }
 ANSWER int nvmlDeviceGetCount_v2(unsigned* count) {
@@ -146,6 +155,12 @@ ANSWER int nvmlDeviceGetP2PStatus(std::uintptr_t, std::uintptr_t, int, int* stat
   return success;
 }
 
+/// The device is in no fabric of several nodes (NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, 0).
+ANSWER int nvmlDeviceGetGpuFabricInfoV(std::uintptr_t, FabricInfo* info) {
+  *info = {info->version, {}, success, 0, 0, 0};
+  return success;
+}
+
 // An empty machine would answer with figures: here nothing is measured.
 #define NOT_SUPPORTED(name) \
   ANSWER int name() { return not_supported; }
@@ -162,7 +177,6 @@ NOT_SUPPORTED(nvmlDeviceGetCpuAffinity)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
-NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfoV)
 NOT_SUPPORTED(nvmlDeviceGetTopologyCommonAncestor)
 NOT_SUPPORTED(nvmlDeviceGetMigMode)
 NOT_SUPPORTED(nvmlDeviceGetComputeMode)

@@ -1,11 +1,11 @@
 // What CUDA 12's runtime answers that CUDA 13's does not: names that went with it, and a
 // description of a device in its layout (driver_types.h of CUDA 12.8). All else has the same form
 // in both, as far as PyTorch built for CUDA 12 calls it.
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
+#include "emulator/loaded.hpp"
 #include "emulator/runtime/api.hpp"
 #include "emulator/runtime/device_attributes.hpp"
 
@@ -120,20 +120,29 @@ DeviceProperties12 in_layout_of_12(const cudaDeviceProp& p, int index) {
   return q;
 }
 
-bool is_loaded(const char* library) {
-  void* found = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-  if (found != nullptr) dlclose(found);
-  return found != nullptr;
+using GetVersion = cudaError_t (*)(int*);
+
+/// A constant of the library's, which needs no driver.
+int version_of(const char* library) {
+  auto* get = reinterpret_cast<GetVersion>(own_function(library, "cudaRuntimeGetVersion"));
+  int version = 0;
+  return get != nullptr && get(&version) == cudaSuccess ? version : 0;
+}
+
+int find_runtime_version() {
+  for (const char* library : {"libcudart.so.13", "libcudart.so.12"})
+    if (const int version = version_of(library); version > 0) return version;
+  return CUDART_VERSION;
 }
 
 }  // namespace
 
 int runtime_version() {
-  constexpr int of_12 = 12080;
-  static const int version =
-      is_loaded("libcudart.so.12") && !is_loaded("libcudart.so.13") ? of_12 : CUDART_VERSION;
+  static const int version = find_runtime_version();
   return version;
 }
+
+int driver_version() { return std::max(CUDART_VERSION, runtime_version()); }
 
 ANSWER cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* properties12, int index) {
   cudaDeviceProp p;

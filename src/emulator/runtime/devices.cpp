@@ -43,7 +43,7 @@ ANSWER cudaError_t cudaGetDeviceFlags(unsigned* flags) {
 ANSWER cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 ANSWER cudaError_t cudaDeviceReset() { return cudaSuccess; }
 ANSWER cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = driver_version();
   return cudaSuccess;
 }
 ANSWER cudaError_t cudaRuntimeGetVersion(int* version) {

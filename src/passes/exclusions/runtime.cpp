@@ -50,6 +50,12 @@ bool of_other_kind(const ModelSpec& m) {
 }
 
 constexpr Exclusion of_trainer[] = {
+    {"--torch 2.15",
+     "planned for PyTorch, not run by the trainer, which LibTorch 2.11 is linked to",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.runtime.torch != TorchVersion::v2_11;
+     }},
     {"--tp --no-loss-parallel", "planned for PyTorch, not run by the trainer",
      "leave --no-loss-parallel out",
      [](const ModelSpec&, const StepConfig& c) {

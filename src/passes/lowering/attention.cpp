@@ -1,6 +1,7 @@
 // transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
 #include <utility>
 
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 #include "passes/lowering/batch_positions.hpp"
@@ -178,14 +179,17 @@ ir::ValueId Lowering::padded_heads(V x) {
   return y;
 }
 
-/// The memory-efficient kernel takes no keys that queries share, and heads of whole 16 bytes
+/// In 2.11 the memory-efficient kernel takes no keys that queries share, and none does that SDPA
+/// itself would repeat (falcon's); it has heads of whole 16 bytes
 /// (check_head_dim_size_mem_efficient): what else cannot run is done by plain products.
 bool Lowering::attends_by_products(V q, V k, V mask) const {
   const bool shared = shape(k)[1] != shape(q)[1];
   const bool efficient_alone = neither_flash_nor_cudnn(q) || mask != ir::no_id;
   const bool odd = pads_heads(q) && shape(q).back() * size_of(dtype(q)) % 16 != 0;
-  return config_.run.attention == Attention::math || (shared && neither_flash_nor_cudnn(q)) ||
-         (odd && efficient_alone);
+  const bool unshared = shared &&
+                        !ir::facts_of(config_.runtime.torch).fused_attention_shares_keys &&
+                        (neither_flash_nor_cudnn(q) || spec_.always_masked);
+  return config_.run.attention == Attention::math || unshared || (odd && efficient_alone);
 }
 
 /// sdpa_attention_forward, and what scaled_dot_product_attention makes of a mask: an additive one
@@ -213,8 +217,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
                          {config_.run.batch, 1, config_.run.seq, shape(k)[2]});
     leaf_ = Module::attention_core;
   }
-  if (attends_by_products(q, k, mask) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
-    return math_core(q, k, v, mask);
+  if (attends_by_products(q, k, mask)) return math_core(q, k, v, mask);
   // A window that slides; of chunks, as of documents, the kernel is given the mask alone.
   const std::int64_t sliding = spec_.attention_chunk > 0 ? 0 : window;
   const V y = attended(
@@ -307,20 +310,32 @@ ir::ValueId Lowering::flash_of_package(V q, V k, V v, std::int64_t window) {
   return p_.value(y).permuted ? y : heads_last(y);
 }
 
+/// What `auto` does not give to cuDNN where it gives it others (sdp_utils.cpp, v2.15).
+bool Lowering::not_cudnn(V q, V v) const {
+  constexpr std::int64_t declined = 192;
+  if (!pytorch_on_gpu(config_) || config_.runtime.under_dispatch_mode) return false;
+  const ir::TorchFacts& torch = ir::facts_of(config_.runtime.torch);
+  const bool wide = shape(q).back() == declined && shape(v).back() == declined;
+  return (dropout_ > 0.0 && !torch.prefers_cudnn_with_dropout) ||
+         (wide && !torch.prefers_cudnn_of_192);
+}
+
 /// By the kernel that is asked for: (B, heads, S, D).
 ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   const Attention asked = config_.run.attention;
   const bool masked = mask != ir::no_id;
+  const bool flash =
+      asked == Attention::flash || (asked == Attention::automatic && not_cudnn(q, v));
   // flash attention takes no mask
-  const bool efficient = asked == Attention::efficient || neither_flash_nor_cudnn(q) ||
-                         (asked == Attention::flash && masked);
+  const bool efficient =
+      asked == Attention::efficient || neither_flash_nor_cudnn(q) || (flash && masked);
   const std::int64_t elements = shape(v).back();
   const bool pads = !efficient && pads_heads(q);
   if (pads) q = padded_heads(q), k = padded_heads(k), v = padded_heads(v);
-  attributes.kernel = efficient                           ? ir::SdpaKernel::efficient
-                      : asked == Attention::flash || pads ? ir::SdpaKernel::flash
-                      : asked == Attention::cudnn         ? ir::SdpaKernel::cudnn
-                                                          : ir::SdpaKernel::automatic;
+  attributes.kernel = efficient                   ? ir::SdpaKernel::efficient
+                      : flash || pads             ? ir::SdpaKernel::flash
+                      : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
+                                                  : ir::SdpaKernel::automatic;
   const Shape s = shape(q);
   const bool trained = grad(q) || grad(k) || grad(v);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);

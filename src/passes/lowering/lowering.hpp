@@ -181,6 +181,7 @@ class Lowering : private Emission {
   V tuned_queries(V q);
   std::array<V, 3> stacked_thirds(V qkv);
   [[nodiscard]] bool neither_flash_nor_cudnn(V q) const;
+  [[nodiscard]] bool not_cudnn(V q, V v) const;
   [[nodiscard]] bool attends_by_products(V q, V k, V mask) const;
   [[nodiscard]] bool pads_heads(V q) const;
   V padded_heads(V x);

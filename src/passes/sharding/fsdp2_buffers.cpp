@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ac_advisor/ir/torch_facts.hpp"
 #include "passes/adapters/targets.hpp"
 #include "tensor_parallel.hpp"
 
@@ -315,11 +316,13 @@ void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
 
 void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
   if (group.all_gather_output == no_id && !group.copying) return;
+  // The one before was kept to overlap its copy-out with this all-gather; in 2.11 the local
+  // `prev_all_gather_state` keeps it to the function's end.
+  if (forward && !ir::facts_of(c_.runtime.torch).keeps_last_all_gather_over_copy_out)
+    release_all_gather();
   group.copying ? cast_and_copy(group) : copy_out(group);
   if (forward) {
-    // The one before was kept to overlap its copy-out with this all-gather; the local
-    // `prev_all_gather_state` keeps it to the function's end.
-    if (held_all_gather_ != no_id) hold(held_all_gather_);
+    release_all_gather();
     held_all_gather_ = group.all_gather_output;
   }
   group.all_gather_output = no_id;

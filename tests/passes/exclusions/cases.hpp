@@ -38,6 +38,7 @@ std::span<const Case> float8_cases();
 std::span<const Case> compiled_cases();
 std::span<const Case> litgpt_cases();
 std::span<const Case> layer_cases();
+std::span<const Case> torch_cases();
 std::span<const Case> trainer_cases();
 
 /// A graph without ops that was captured in the configuration's sizes, in bf16.

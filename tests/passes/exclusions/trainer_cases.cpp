@@ -29,6 +29,13 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "scaled errors"},
+    {"--torch 2.15",
+     [](auto&, StepConfig& c) {
+       c.runtime.torch = TorchVersion::v2_15;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "h100-80gb";
+     },
+     "LibTorch 2.11"},
     {"--grad-compression HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.layout.shard = Sharding::ddp;

@@ -47,6 +47,11 @@ def last():
     _library.ac_advisor_emulator_last()
 
 
+def split_into(ranks):
+    """So many has the next communicator that this thread splits off."""
+    _library.ac_advisor_emulator_split_into(ranks)
+
+
 def log_launches(on):
     """Begins an empty log of when each kernel, memset and copy on the device is launched, or ends it."""
     _library.ac_advisor_emulator_log_launches(1 if on else 0)

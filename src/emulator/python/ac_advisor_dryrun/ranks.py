@@ -3,6 +3,7 @@
 import importlib
 import os
 
+from . import emulator
 from . import objects
 
 UNIQUE_ID_BYTES = 128  # of NCCL
@@ -101,3 +102,22 @@ def install():
             if hasattr(module, name):
                 setattr(module, name, Store)
     distributed_c10d.ProcessGroupGloo = Gloo
+    tell_splits(distributed_c10d)
+
+
+def tell_splits(distributed_c10d):
+    """NCCL is told a color and a key alone; PyTorch (2.15) then asks how many have that color."""
+
+    def telling(split, place):
+        def told(self, *given, **named):
+            ranks = given[place] if len(given) > place else named["ranks"]
+            emulator.split_into(len(ranks))
+            return split(self, *given, **named)
+
+        return told
+
+    groups = [("ProcessGroup", "split_group", 0)] + [(f"ProcessGroup{n}", "split", 1) for n in ("NCCL2", "NCCLLazy")]
+    for name, method, place in groups:
+        group = getattr(distributed_c10d, name, None)
+        if hasattr(group, method):
+            setattr(group, method, telling(getattr(group, method), place))
