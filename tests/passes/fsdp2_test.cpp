@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/passes/schedule.hpp"
@@ -74,6 +75,38 @@ TEST_CASE("experts that ranks share are a unit within their block's") {
   const passes::StepProgram alone = passes::build_step(m, c);
   CHECK(count_by_block(alone, OpKind::all_gather)[0] == 2);
   CHECK(count_by_block(alone, OpKind::reduce_scatter)[0] == 1);
+}
+
+TEST_CASE("TorchTitan's blocks gather the next one and its experts ahead") {
+  model::ModelSpec m = untied_model(4);
+  m.family = "qwen3_moe";
+  m.qk_norm = true;
+  with_mixture(m, 8, 32);
+  StepConfig c = sharded(8);
+  c.layout.ep = 2;
+  c.layout.fsdp_unit = FsdpUnit::torchtitan;
+  c.run.transformer_impl = TransformerImpl::torchtitan;
+  const passes::StepProgram step = passes::build_step(m, c);
+  std::vector<int> gathered;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == OpKind::all_gather) gathered.push_back(op.module.block);
+  gathered.resize(8);
+  // the embedding, which tells block 0; the next block, its experts, its own experts; and so on
+  CHECK(gathered == std::vector<int>{-1, 0, 1, 1, 0, 2, 2, 3});
+  CHECK(count_by_block(step, OpKind::all_to_all)[0] == 5);
+  // 8 / 4 experts over 16 / 4 ranks: along their second dimension, three weights of 32 x 64
+  c.layout.world = 16;
+  c.layout.ep = 4;
+  std::int64_t experts = 0;
+  const passes::StepProgram cut = passes::build_step(m, c);
+  for (const ir::Op& op : cut.program.ops)
+    if (op.kind == OpKind::all_gather && ir::attributes<ir::ExpertShards>(op).ranks == 4) {
+      CHECK(cut.program.value(cut.program.input(op, 0)).shape.numel() == 4 * 2 * 3 * 32 * 64 / 4);
+      ++experts;
+    }
+  CHECK(experts == 8);
+  c.layout.fsdp_unit = FsdpUnit::block;  // no units at the ends to tell, or to be told of
+  CHECK_NOTHROW(static_cast<void>(passes::build_step(m, c)));
 }
 
 TEST_CASE("shards are padded in their first dimension") {

@@ -146,7 +146,7 @@ std::vector<ParamGroup*> Fsdp2Buffers::beside(const ParamGroup& group, std::int3
   const std::int32_t next = begins ? (step > 0 ? 0 : units_ - 1) : index + step;
   std::vector<ParamGroup*> found;
   if (next < 0 || next >= units_) {
-    found.push_back(&this->group(last));
+    if (last >= 0) found.push_back(&this->group(last));  // a unit of its own
   } else {
     found.push_back(&this->group(next));
     if (!begins) found.push_back(&this->group(experts_ + next));
