@@ -92,9 +92,6 @@ constexpr Requirement has_overlap = {
     [](const StepConfig& c) { return c.layout.zero() && !c.layout.zero3(); }, shard_conflict,
     "it is about the buckets of DeepSpeed's ZeRO 1 and 2; ZeRO 3 overlaps by default",
     "use --shard zero1 or zero2"};
-constexpr Requirement has_checkpoints = {
-    [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
-    "nothing is checkpointed", "use --ac full"};
 constexpr Requirement has_any_checkpoints = {
     [](const StepConfig& c) { return c.memory.ac != AcMode::none || c.memory.tower_ac; },
     ac_conflict, "nothing is checkpointed", "use --ac full"};
