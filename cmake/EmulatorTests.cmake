@@ -18,30 +18,32 @@ if(AC_ADVISOR_PYTHON3 AND TARGET ac-advisor AND TARGET ac-trainer-cuda)
   set_tests_properties("emulated: our own trainer's step is its plan to the byte" PROPERTIES LABELS emulated)
 endif()
 
+# examples/dryrun/ by a Python that has PyTorch: an example, the ranks that it stands for one of, its words.
+function(ac_advisor_examples python title)
+  foreach(example ${ARGN})
+    set(name "emulated: ${title}: ${example}")
+    add_test(NAME "${name}"
+      COMMAND "${python}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
+        "$<TARGET_FILE:ac-advisor>" "${python}" "${PROJECT_SOURCE_DIR}" "${example}")
+    set_tests_properties("${name}" PROPERTIES LABELS emulated
+      SKIP_REGULAR_EXPRESSION "not run: [a-z_]+ is not installed")
+  endforeach()
+endfunction()
+
 # With PyTorch for CUDA 12, where the stage `python-cuda12` put it: what needs no more than PyTorch.
 file(GLOB AC_ADVISOR_TORCH_CUDA12 "${cache_dir}/python-2.10/bin/python")
 if(AC_ADVISOR_TORCH_CUDA12 AND TARGET ac-advisor)
-  foreach(example
+  ac_advisor_examples("${AC_ADVISOR_TORCH_CUDA12}" "examples/dryrun by CUDA 12"
       plain_step checkpointing autocast_clip_accumulate compiled cuda_graph profiled "ddp 8" "fsdp1 8"
       "fsdp2 8" "tensor_parallel 2" "pipeline 2" "context_parallel 2")
-    add_test(NAME "emulated: examples/dryrun by CUDA 12: ${example}"
-      COMMAND "${AC_ADVISOR_TORCH_CUDA12}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
-        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_CUDA12}" "${PROJECT_SOURCE_DIR}" "${example}")
-    set_tests_properties("emulated: examples/dryrun by CUDA 12: ${example}" PROPERTIES LABELS emulated)
-  endforeach()
 endif()
 
 # With PyTorch 2.15, where the stage `python-2.15` put it.
 file(GLOB AC_ADVISOR_TORCH_2_15 "${cache_dir}/python-2.15/bin/python")
 if(AC_ADVISOR_TORCH_2_15 AND TARGET ac-advisor)
-  foreach(example
+  ac_advisor_examples("${AC_ADVISOR_TORCH_2_15}" "examples/dryrun by PyTorch 2.15"
       plain_step checkpointing hf_trainer sft peft_lora qlora adam_8bit compiled moe "ddp 8" "fsdp1 8" "fsdp2 8"
       "tensor_parallel 2")
-    add_test(NAME "emulated: examples/dryrun by PyTorch 2.15: ${example}"
-      COMMAND "${AC_ADVISOR_TORCH_2_15}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
-        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_2_15}" "${PROJECT_SOURCE_DIR}" "${example}")
-    set_tests_properties("emulated: examples/dryrun by PyTorch 2.15: ${example}" PROPERTIES LABELS emulated)
-  endforeach()
 endif()
 
 # With PyTorch, where scripts/bootstrap.sh's stage `python` put it.
@@ -76,18 +78,12 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
     set_tests_properties("emulated: the graph of ${example} is planned as its step is counted"
       PROPERTIES LABELS emulated)
   endforeach()
-  # What docs/dryrun.md lists as working: an example, the ranks that it stands for one of, its words.
-  foreach(example
+  # What docs/dryrun.md lists as working.
+  ac_advisor_examples("${AC_ADVISOR_TORCH_PYTHON}" "examples/dryrun"
       plain_step checkpointing autocast_clip_accumulate hf_trainer sft sft_packing peft_lora qlora
       adam_8bit torchao_adam torchao_float8 compiled cuda_graph profiled liger_kernels cce moe
       "zero 8 --stage 1" "zero 8 --stage 2" "zero 8 --stage 3" "titan 8" "titan 4:2 --pp 2" "megatron_core 8" "ddp 8"
       "fsdp1 8" "fsdp2 8" "tensor_parallel 2" "pipeline 2" "context_parallel 2" "torchrun fsdp2 2")
-    add_test(NAME "emulated: examples/dryrun: ${example}"
-      COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
-        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}" "${example}")
-    set_tests_properties("emulated: examples/dryrun: ${example}" PROPERTIES LABELS emulated
-      SKIP_REGULAR_EXPRESSION "not run: [a-z_]+ is not installed")
-  endforeach()
   add_test(NAME "emulated: snapshots that PyTorch writes have its peaks and categories"
     COMMAND ac-advisor dryrun -- "${AC_ADVISOR_TORCH_PYTHON}"
       "${PROJECT_SOURCE_DIR}/tests/snapshot/check_pytorch.py" --program "$<TARGET_FILE:ac-advisor>")
