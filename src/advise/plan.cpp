@@ -549,8 +549,7 @@ std::string padded_experts(const model::ModelSpec& model, const StepConfig& conf
   const std::int64_t shards = passes::fsdp_shards(config), shared_by = config.layout.ep;
   if (shards % shared_by != 0 || model.moe->experts % shared_by != 0) return {};  // refused
   const std::int64_t experts = model.moe->experts / shared_by, ranks = shards / shared_by;
-  const bool by_rows = config.run.transformer_impl == TransformerImpl::torchtitan && shared_by > 1;
-  if (by_rows && ranks > experts) return {};  // along their second dimension
+  if (passes::shards_second_dim(config, experts)) return {};
   const std::int64_t padded = (experts + ranks - 1) / ranks * ranks;
   if (padded == experts) return {};
   const std::int64_t whole = std::gcd(config.layout.replica_ranks(), experts);

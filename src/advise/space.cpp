@@ -86,8 +86,7 @@ bool has_context_parallelism(const model::ModelSpec& model, const StepConfig& ba
   return has(model, base, split);
 }
 bool has_expert_parallelism(const model::ModelSpec& model, const StepConfig& base) {
-  const bool of_titan = base.run.transformer_impl == TransformerImpl::torchtitan &&
-                        model::layer_forms(model, base).padded_experts;
+  const bool of_titan = model::layer_forms(model, base).padded_experts;
   return model.moe && (base.runtime.framework == "hf" || of_titan) && !base.megatron();
 }
 bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layer_names.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/tower_parts.hpp"
 #include "tool.hpp"
 
@@ -15,18 +16,6 @@ namespace ac_advisor::intake {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Part {
-  bool FrozenParts::*member;
-  const char* word;
-};
-constexpr Part parts[] = {{&FrozenParts::tower, "tower"},
-                          {&FrozenParts::projector, "projector"},
-                          {&FrozenParts::decoder, "decoder"}};
-
-bool ends_in(std::string_view path, const std::string& target) {
-  return path == target || path.ends_with("." + target);
-}
 
 /// The side, in pixels, of the largest square that has neither more pixels than a processor allows
 /// (smart_resize) nor more tokens than a row of `images` such has room for.
@@ -71,7 +60,7 @@ FrozenParts without_adapters(Keys& keys, FrozenParts frozen,
   for (const model::TensorGroup& group : keys.tower()->groups)
     for (const model::EncoderLinear& layer : group.linears) {
       const bool hit = std::ranges::any_of(
-          targets, [&](const std::string& target) { return ends_in(layer.name, target); });
+          targets, [&](const std::string& target) { return model::ends_in(layer.name, target); });
       if (hit) (model::of_projector(layer) ? named.projector : named.tower) = false;
     }
   frozen.tower = frozen.tower || named.tower;
@@ -80,10 +69,9 @@ FrozenParts without_adapters(Keys& keys, FrozenParts frozen,
 }
 
 void set_frozen(Keys& keys, std::string_view key, const FrozenParts& frozen) {
-  std::string words;
-  for (const Part& part : parts)
-    if (frozen.*part.member) words += (words.empty() ? "" : ",") + std::string(part.word);
-  if (!words.empty()) keys.option(key, "--freeze", words);
+  StepConfig step;
+  step.run.frozen = frozen;
+  if (frozen.any()) keys.option(key, "--freeze", freeze_text(step));
 }
 
 bool read_images(Keys& keys, std::string_view key, std::int64_t most_pixels) {

@@ -1,6 +1,7 @@
 #include "ac_advisor/model/layer_names.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace ac_advisor::model {
 namespace {
@@ -72,6 +73,10 @@ constexpr Names rows[] = {
 constexpr LayerNames usual;
 
 }  // namespace
+
+bool ends_in(std::string_view path, std::string_view target) {
+  return path == target || path.ends_with("." + std::string(target));
+}
 
 const LayerNames& layer_names(std::string_view family) {
   const auto* const found = std::find_if(std::begin(rows), std::end(rows),

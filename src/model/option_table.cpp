@@ -117,13 +117,12 @@ constexpr Requirement has_images = {[](const StepConfig& c) { return c.run.image
                                     [](const StepConfig&) { return std::string("--images 0"); },
                                     "it is about an encoder of images that runs",
                                     "give --images N"};
+bool has_encoder_or_adapters(const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); }
 constexpr Requirement has_parts = {
-    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
-    [](const StepConfig&) { return std::string("--images 0"); },
+    has_encoder_or_adapters, [](const StepConfig&) { return std::string("--images 0"); },
     "it is about an encoder of images that runs, or has adapters", "give --images N"};
 constexpr Requirement hooks_inputs = {
-    [](const StepConfig& c) { return c.run.images > 0 || c.adapters.used(); },
-    [](const StepConfig&) { return std::string("--lora 0"); },
+    has_encoder_or_adapters, [](const StepConfig&) { return std::string("--lora 0"); },
     "it is about a frozen base and its adapters, or an encoder of images",
     "give --lora RANK, such as 16, or --adapter METHOD"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },

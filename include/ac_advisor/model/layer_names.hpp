@@ -25,6 +25,9 @@ struct LayerNames {
   std::string_view expert_gate = {}, expert_up = {}, expert_down = {};
 };
 
+/// Whether PEFT takes `target` for the layer of that path: its last names.
+[[nodiscard]] bool ends_in(std::string_view path, std::string_view target);
+
 /// transformers 5.23's, by the family's name; of internlm2 and baichuan their own code's.
 [[nodiscard]] const LayerNames& layer_names(std::string_view family);
 

@@ -15,6 +15,7 @@ namespace ac_advisor::passes {
 namespace {
 
 using ir::Module;
+using model::ends_in;
 
 constexpr std::string_view all_linear = "all-linear";
 
@@ -78,10 +79,6 @@ std::vector<std::string_view> split(std::string_view list) {
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return names;
-}
-
-bool ends_in(std::string_view path, std::string_view target) {
-  return path == target || path.ends_with("." + std::string(target));
 }
 
 bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath layer) {

@@ -25,14 +25,11 @@ bool shared(const StepConfig& c) { return c.layout.ep > 1; }
 bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
 /// TorchTitan's own experts, by its ExpertParallel.
 bool of_titan(const ModelSpec& m, const StepConfig& c) {
-  return c.run.transformer_impl == TransformerImpl::torchtitan &&
-         model::layer_forms(m, c).padded_experts;
+  return model::layer_forms(m, c).padded_experts;
 }
-/// Ranks that have a part of the same expert, where TorchTitan shards them by their second
-/// dimension.
 bool cuts_unevenly(const ModelSpec& m, const StepConfig& c) {
   const std::int64_t ranks = fsdp_shards(c) / c.layout.ep;
-  return ranks * c.layout.ep > m.moe->experts &&
+  return shards_second_dim(c, m.moe->experts / c.layout.ep) &&
          (m.hidden % ranks != 0 || m.moe->intermediate % ranks != 0);
 }
 std::string ep_option(const StepConfig& c) { return "--ep " + std::to_string(c.layout.ep); }

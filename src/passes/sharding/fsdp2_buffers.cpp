@@ -34,17 +34,16 @@ std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
   return ceil_div(shape[0], shards) * (shape.numel() / shape[0]);
 }
 
-bool shards_second_dim(const StepConfig& config, const Parameter& parameter,
-                       const ir::Shape& shape) {
-  return parameter.expert && config.run.transformer_impl == TransformerImpl::torchtitan &&
-         fsdp_shards(config, parameter) > shape[0];
+bool shards_second_dim(const StepConfig& config, std::int64_t experts) {
+  return config.run.transformer_impl == TransformerImpl::torchtitan && config.layout.ep > 1 &&
+         fsdp_shards(config) / config.layout.ep > experts;
 }
 
 std::int64_t fsdp_shard_numel(const StepConfig& config, const Parameter& parameter,
                               const ir::Shape& shape) {
   const std::int64_t shards = fsdp_shards(config, parameter);
-  return shards_second_dim(config, parameter, shape) ? shape.numel() / shards
-                                                     : fsdp_shard_numel(shape, shards);
+  return parameter.expert && shards_second_dim(config, shape[0]) ? shape.numel() / shards
+                                                                 : fsdp_shard_numel(shape, shards);
 }
 
 Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
@@ -110,7 +109,7 @@ void Fsdp2Buffers::add(std::size_t index) {
   ParamGroup& unit = of < 0 ? root() : group(of);
   unit.parameters.push_back(index);
   unit.shards = fsdp_shards(c_, parameter);
-  unit.second_dim = shards_second_dim(c_, parameter, p_.value(parameter.value).shape);
+  unit.second_dim = parameter.expert && shards_second_dim(c_, p_.value(parameter.value).shape[0]);
   const std::int64_t numel = p_.value(shard(index)).shape[0];
   unit.shard_bytes += numel * size_of(p_.value(parameter.value).dtype);
   if (parameter.trained) unit.trained_numel += numel;
@@ -335,7 +334,7 @@ void Fsdp2Buffers::gather_what_is_read(const ir::Op& op) {
   for (std::size_t i : head().parameters)
     for (ValueId v : inputs) {
       if (p_.root(v) != s_.parameters[i].value || is_gathered(v)) continue;
-      const ValueId whole[] = {unsharded_like(i, head().shards)};
+      const ValueId whole[] = {unsharded_like(i)};
       emit(OpKind::empty, head(), {}, whole);
       emit(OpKind::all_gather, head(), whole, {});
     }
@@ -353,7 +352,7 @@ void Fsdp2Buffers::copy_out(ParamGroup& group) {
   record(1);  // FSDP::all_gather_copy_out
   const ValueId in[] = {group.all_gather_output};
   if (group.second_dim) return copy_out_by_rank(group, in[0]);
-  for (std::size_t i : group.parameters) group.gathered.push_back(unsharded_like(i, group.shards));
+  for (std::size_t i : group.parameters) group.gathered.push_back(unsharded_like(i));
   emit(OpKind::all_gather_copy_out, group, in, group.gathered);
   if (!group.in_parts.empty()) emit(OpKind::hold, module_of(group), group.in_parts, {});
   group.in_parts.clear();
@@ -364,7 +363,7 @@ void Fsdp2Buffers::copy_out(ParamGroup& group) {
 void Fsdp2Buffers::copy_out_by_rank(ParamGroup& group, ValueId gathered) {
   std::vector<ValueId> parts;
   for (std::size_t i : group.parameters) {
-    const ValueId whole[] = {unsharded_like(i, group.shards)};
+    const ValueId whole[] = {unsharded_like(i)};
     emit(OpKind::empty, module_of(group), {}, whole);
     group.gathered.push_back(whole[0]);
     const ir::Value like = p_.value(whole[0]);
@@ -373,7 +372,8 @@ void Fsdp2Buffers::copy_out_by_rank(ParamGroup& group, ValueId gathered) {
     emit(OpKind::empty, module_of(group), {}, part);
     parts.push_back(part[0]);
   }
-  std::vector<ValueId> all{gathered}, written;
+  const ValueId all[] = {gathered};
+  std::vector<ValueId> written;
   for (ValueId part : parts)
     written.push_back(p_.on_storage_of(part, p_.value(part).shape, p_.value(part).dtype, true));
   emit(OpKind::all_gather_copy_out, group, all, written);
@@ -400,14 +400,13 @@ std::vector<ValueId> Fsdp2Buffers::by_rank(ParamGroup& group,
   return ordered;
 }
 
-ValueId Fsdp2Buffers::unsharded_like(std::size_t i, std::int64_t shards) {
+ValueId Fsdp2Buffers::unsharded_like(std::size_t i) {
   const ValueId parameter = s_.parameters[i].value;
   const ir::Shape shape = p_.value(parameter).shape;
-  const std::int64_t numel = shards_second_dim(c_, s_.parameters[i], shape)
-                                 ? shape.numel()
-                                 : fsdp_shard_numel(shape, shards) * shards;
+  const std::int64_t padded =
+      fsdp_shard_numel(c_, s_.parameters[i], shape) * fsdp_shards(c_, s_.parameters[i]);
   const ValueId whole =
-      buffer(numel, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
+      buffer(padded, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
   p_.value(whole).shape = shape;
   p_.value(whole).requires_grad = s_.parameters[i].trained;
   instance_[static_cast<std::size_t>(parameter)] = whole;
@@ -428,7 +427,7 @@ void Fsdp2Buffers::cast_and_copy(ParamGroup& group) {
       if (held != no_id) hold(held);
       held = in[0] = cast[0];
     }
-    const ValueId out[] = {unsharded_like(i, 1)};
+    const ValueId out[] = {unsharded_like(i)};
     emit(OpKind::all_gather_copy_out, group, in, out);
     group.gathered.push_back(out[0]);
   }

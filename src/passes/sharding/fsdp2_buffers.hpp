@@ -35,10 +35,9 @@ struct ParamGroup {
 [[nodiscard]] std::int64_t fsdp_shards(const StepConfig& config, const Parameter& parameter);
 /// Elements of one rank's dim-0 shard of `shape`, padded.
 [[nodiscard]] std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards);
-/// Whether experts are sharded along their second dimension, as more ranks have a part of them than
-/// there are on one (TorchTitan v0.2.2, models/llama4/infra/parallelize.py, apply_fsdp).
-[[nodiscard]] bool shards_second_dim(const StepConfig& config, const Parameter& parameter,
-                                     const ir::Shape& shape);
+/// Whether experts, so many of a layer on a rank, are sharded along their second dimension, as more
+/// ranks have a part of them (TorchTitan v0.2.2, models/llama4/infra/parallelize.py, apply_fsdp).
+[[nodiscard]] bool shards_second_dim(const StepConfig& config, std::int64_t experts);
 /// Elements of one rank's shard of the parameter, padded.
 [[nodiscard]] std::int64_t fsdp_shard_numel(const StepConfig& config, const Parameter& parameter,
                                             const ir::Shape& shape);
@@ -132,7 +131,7 @@ class Fsdp2Buffers {
   ir::ValueId fetched_shard(std::size_t parameter, ir::ModulePath module);
   ir::ValueId divided(ir::ValueId v, ir::ModulePath module, bool before);
   void copy_out(ParamGroup& group);
-  ir::ValueId unsharded_like(std::size_t parameter, std::int64_t shards);
+  ir::ValueId unsharded_like(std::size_t parameter);
   void copy_out_by_rank(ParamGroup& group, ir::ValueId gathered);
   void cast_and_copy(ParamGroup& group);
   void gather_parts(ParamGroup& group);
