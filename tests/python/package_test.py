@@ -2,8 +2,10 @@
 else. With AC_ADVISOR it runs from the sources, around that program, in the default tests: all but what
 only an installation has. AC_ADVISOR_SOURCE names the checkout."""
 
+import contextlib
 import dataclasses
 import importlib.resources
+import io
 import json
 import os
 import subprocess
@@ -162,6 +164,23 @@ class Explore(unittest.TestCase):
             ac_advisor.explore("tiny-llama", batch=0)
         with self.assertRaisesRegex(ac_advisor.UserError, "nor a built-in model"):
             ac_advisor.explore("no-such-model")
+
+
+class Notebook(unittest.TestCase):
+    def test_its_cells_run(self):
+        notebook = json.loads((SOURCE / "examples/notebooks/ac_advisor.ipynb").read_text())
+        names = {}
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for cell in notebook["cells"]:
+                lines = "".join(cell["source"]).splitlines()
+                if cell["cell_type"] == "code" and not any(line[0] in "%!" for line in lines if line):
+                    exec("\n".join(lines), names)
+        said = printed.getvalue()
+        self.assertRegex(said, r"does_not_fit \d+\.\d of 79\.2 GiB")
+        self.assertRegex(said, r"fits \d+\.\d GiB allocated")
+        self.assertIn(names["sweep"].recommendation, said)
 
 
 class Package(unittest.TestCase):
