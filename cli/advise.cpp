@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "ac_advisor/model/error.hpp"
+#include "cli/assumed.hpp"
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "reports/grid.hpp"
+#include "reports/headline.hpp"
 
 namespace ac_advisor::cli {
 
@@ -23,7 +27,15 @@ advise::Space solving_space(const OptionList& by_hand, const model::ModelSpec& m
   return space;
 }
 
-std::string shown(advise::Largest largest, const Arguments& a, const reports::Style& style) {
+/// `by_hand`: what was given, where what was not is to be told.
+std::string shown(advise::Largest largest, const Arguments& a, const reports::Style& style,
+                  std::optional<OptionList> by_hand = std::nullopt) {
+  if (a.format == "table" && by_hand) {
+    by_hand->emplace_back("--" + a.solve, "");  // it is the answer
+    const std::string words = assumed(*by_hand, largest.base);
+    return render(largest, a.format, style) +
+           (words.empty() ? "" : reports::wrap(words + "\n", style.width));
+  }
   if (a.format != "html") return render(largest, a.format, style);
   const std::string model = a.positional.empty() ? std::string() : a.positional.front();
   return reports::html({{{"", std::move(largest)}}, {}, model});
@@ -56,7 +68,7 @@ std::string run_solve(const Arguments& a) {
                                : a.solve == "seq" ? advise::Sought::seq
                                                   : advise::Sought::batch,
                                model, base, solving_space(resolved.options, model, base)),
-               a, style);
+               a, style, resolved.options);
 }
 
 /// `--grad-compression auto`: no setting, but the question which of them pays, on which network.
@@ -110,7 +122,15 @@ std::string run_advise(const Arguments& a) {
     std::vector<reports::Detail> details = reports::details(advice.sweep);
     return reports::html({{{"", std::move(advice.sweep)}}, std::move(details), a.positional.at(0)});
   }
-  return render(advice.sweep, a.format, terminal_style(a.output, a.rows));
+  const reports::Style style = terminal_style(a.output, a.rows);
+  const std::string text = render(advice.sweep, a.format, style);
+  if (a.format != "table") return text;
+  std::string opening = reports::headline(advice.sweep, style);
+  if (const std::string words = assumed(advice.resolved.options, advice.resolved.config);
+      !words.empty())
+    opening += reports::wrap(words + "\n", style.width);
+  opening += "\n";
+  return (style.utf8 ? opening : reports::ascii_only(opening)) + text;
 }
 
 }  // namespace ac_advisor::cli

@@ -57,6 +57,7 @@ struct Arguments {
   bool measured = false;            ///< advise --measure
   std::string solve;                ///< advise --solve: batch, seq or model; empty: a sweep
   bool strict = false;              ///< plan --strict
+  bool fail_if_oom = false;         ///< plan --fail-if-oom
   bool vary_global_batch = false;   ///< of advise
   bool quick = false;               ///< calibrate --quick
   std::vector<std::string> plans;   ///< diagnose --plan: B's, or A's and B's

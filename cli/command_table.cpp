@@ -28,7 +28,7 @@ Result text_of(const Arguments& a) {
 constexpr CommandRow table[] = {
     {"plan", "one configuration: its predicted profile",
      "ac-advisor plan llama-3.2-1b --batch 8 --seq 2048 --ac full", model_operand, true, false,
-     text_of<run_plan>},
+     run_plan},
     {"advise", "sweep, rank, savings table, recommendation",
      "ac-advisor advise llama-3.2-1b --batch 8 --seq 2048 --world 8", model_operand, true, false,
      [](const Arguments& a) {

@@ -12,7 +12,7 @@ struct Result {
   bool told_elsewhere = false;  ///< by another rank, whose file may be this one's
 };
 
-[[nodiscard]] std::string run_plan(const Arguments& arguments);
+[[nodiscard]] Result run_plan(const Arguments& arguments);
 [[nodiscard]] std::string run_advise(const Arguments& arguments);
 [[nodiscard]] std::string run_compare(const Arguments& arguments);
 [[nodiscard]] std::string run_report(const Arguments& arguments);

@@ -55,7 +55,8 @@ int run_command(int argc, char** argv) {
 
 }  // namespace
 
-// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
+// Exit codes: 0 done, 1 a limit of the gate is exceeded or
+// a step does not fit with --fail-if-oom, 2 usage or bad input, 3 it
 // could not be measured, 70 a fault of this program, 128 + its number where a signal has ended it.
 int main(int argc, char** argv) {
   // A file that grows too large is an error of write, like a full disk.

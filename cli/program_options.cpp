@@ -102,6 +102,8 @@ constexpr ProgramOption table[] = {
      "compared "
      "together with PyTorch",
      "Model and batch", set_flag<&Arguments::strict>},
+    {"plan", "--fail-if-oom", "", "exit with 1 where the step does not fit", "Model and batch",
+     set_flag<&Arguments::fail_if_oom>},
     {"advise", "--vary-global-batch", "",
      "try half and twice the batch, not other micro-batches of the same global batch",
      "Model and batch", set_flag<&Arguments::vary_global_batch>},

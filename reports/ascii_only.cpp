@@ -11,7 +11,7 @@ struct Replacement {
   std::string_view character;
   char ascii;
 };
-constexpr std::array<Replacement, 14> replacements = {{{"▁", '_'},
+constexpr std::array<Replacement, 16> replacements = {{{"▁", '_'},
                                                        {"▂", '.'},
                                                        {"▃", ':'},
                                                        {"▄", '-'},
@@ -24,7 +24,9 @@ constexpr std::array<Replacement, 14> replacements = {{{"▁", '_'},
                                                        {"·", '.'},
                                                        {"–", '-'},
                                                        {"—", '-'},
-                                                       {"µ", 'u'}}};
+                                                       {"µ", 'u'},
+                                                       {"✓", '+'},
+                                                       {"✗", 'x'}}};
 
 char ascii_of(std::string_view character) {
   if (character.size() == 1) return character.front();

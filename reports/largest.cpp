@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "reports/check_saved.hpp"
+#include "reports/headline.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -52,8 +53,10 @@ std::string marks(const advise::Largest& l) {
 }
 
 std::string table(const advise::Largest& l, const Style& style) {
-  std::string text = wrap(l.answer, style.width) + "\n" +
-                     largest_grid(l, style.rows).text(style.color, style.width);
+  const bool some = std::any_of(l.found.begin(), l.found.end(),
+                                [](const advise::Found& f) { return f.value > 0; });
+  std::string text =
+      marked(some, l.answer, style) + largest_grid(l, style.rows).text(style.color, style.width);
   if (l.found.size() > style.rows)
     text += fmt::format("… {} more (--rows N)\n", l.found.size() - style.rows);
   return text + wrap(marks(l), style.width);
