@@ -6,6 +6,10 @@
 #   tests/...      unit_tests     unit
 # cmake/WheelTest.cmake has the label package: it needs a network, and is not in the default presets.
 
+set(sanitized false)
+if(AC_ADVISOR_SANITIZE)
+  set(sanitized true)
+endif()
 # test_paths.hpp: where the tests find the sources and the program.
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/test/test_paths.hpp" CONTENT
 "#pragma once
@@ -21,6 +25,9 @@ inline constexpr std::string_view trainer_cuda = \"$<IF:$<TARGET_EXISTS:ac-train
 inline constexpr bool has_zstd = $<BOOL:${AC_ADVISOR_HAS_ZSTD}>;
 inline constexpr bool has_yaml = $<BOOL:${AC_ADVISOR_HAS_YAML}>;
 inline constexpr bool has_toml = $<BOOL:${AC_ADVISOR_HAS_TOML}>;
+/// Under AddressSanitizer, ten times as slow: what repeats the same code with other numbers may do so
+/// less often.
+inline constexpr bool sanitized = ${sanitized};
 inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
 
 }  // namespace ac_advisor::test
@@ -156,13 +163,15 @@ if(TARGET ac-advisor)
 endif()
 
 # Unlinked: whether what fuzz/ calls is still there, without clang's build of it.
-file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
-add_library(fuzz_sources OBJECT ${fuzz_sources})
-ac_advisor_target(fuzz_sources)
-target_compile_options(fuzz_sources PRIVATE $<$<CONFIG:Release>:-O0>)
-target_include_directories(fuzz_sources PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(fuzz_sources PRIVATE
-  ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json)
+if(NOT AC_ADVISOR_FUZZ)
+  file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
+  add_library(fuzz_sources OBJECT ${fuzz_sources})
+  ac_advisor_target(fuzz_sources)
+  target_compile_options(fuzz_sources PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_include_directories(fuzz_sources PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(fuzz_sources PRIVATE
+    ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json)
+endif()
 
 if(AC_ADVISOR_PACKAGE_TESTS)
   include(HeaderTest)

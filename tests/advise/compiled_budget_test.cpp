@@ -5,7 +5,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/profile/profile.hpp"
 #include "advise/budget.hpp"
-#include "sanitized.hpp"
+#include "test_paths.hpp"
 
 namespace ac_advisor::test {
 namespace {

@@ -93,12 +93,6 @@ ordered_json compare(const OracleCase& one, const ordered_json& recorded, Summar
   return now;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 /// Of how many such steps one is planned here, so that any suite of tests can afford them: a
 /// capture takes seconds, and under sanitizers a plan ten times as long. The release build has all
 /// others.
