@@ -41,6 +41,29 @@ std::string shown(advise::Largest largest, const Arguments& a, const reports::St
   return reports::html({{{"", std::move(largest)}}, {}, model});
 }
 
+/// --solve world or gpu: over numbers of devices, or devices.
+std::string solve_least(const model::ModelSpec& model, const Arguments& a,
+                        const reports::Style& style) {
+  const std::string option = "--" + a.solve;
+  if (given(a.options, option))
+    throw UserError("--solve " + a.solve + " " + option + ": it is what is sought; drop " + option);
+  const advise::Resolved resolved = resolve(model, a.options);
+  tell_warnings(model, resolved.config);
+  const auto with = [&](const std::string& value) {
+    OptionList options = a.options;
+    options.emplace_back(option, value);
+    const advise::Resolved one = advise::resolve(model, options);
+    advise::Space space = solving_space(one.options, model, one.config);
+    space.keep("--batch", one.config);
+    return advise::Around{one.config, std::move(space)};
+  };
+  if (a.solve == "gpu")
+    return shown(advise::smallest_device(model, resolved.config, with), a, style, resolved.options);
+  return shown(advise::fewest_devices(model, resolved.config,
+                                      [&](std::int64_t n) { return with(std::to_string(n)); }),
+               a, style, resolved.options);
+}
+
 std::string run_solve(const Arguments& a) {
   const reports::Style style = terminal_style(a.output, a.rows);
   if (a.measured) throw UserError("--solve --measure: what is solved is planned; drop one of them");
@@ -57,6 +80,7 @@ std::string run_solve(const Arguments& a) {
     return shown(advise::largest_model(base, around), a, style);
   }
   const model::ModelSpec model = load_model(a);
+  if (a.solve == "world" || a.solve == "gpu") return solve_least(model, a, style);
   const advise::Resolved resolved = resolve(model, a.options);
   const StepConfig& base = resolved.config;
   tell_warnings(model, base);

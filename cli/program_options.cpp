@@ -50,7 +50,7 @@ constexpr Text targets[] = {"automodel",    "torchtitan", "torchtune", "litgpt",
                             "llamafactory", "verl",       "megatron",  "hf",
                             "hf-trainer",   "trl",        "liger",     "deepspeed"};
 constexpr Text device[] = {"cpu"};
-constexpr Text sought[] = {"batch", "seq", "completion", "model"};
+constexpr Text sought[] = {"batch", "seq", "completion", "model", "world", "gpu"};
 
 constexpr const char* rendered =
     "plan advise measure compare report explain export trace dryrun diagnose doctor snapshot";
@@ -123,8 +123,8 @@ constexpr ProgramOption table[] = {
      }},
     {"advise", "--solve", "WHAT",
      "batch, seq, completion (of --task grpo or rloo) or model: the largest that fits on --gpu, of "
-     "each "
-     "setting (model: of the samples, no MODEL needed)",
+     "each setting (model: of the samples, no MODEL needed); world or gpu: the fewest GPUs or the "
+     "smallest one that it fits",
      "Adapters",
      [](Arguments& a, Text name, Text text) {
        if (std::find(std::begin(sought), std::end(sought), text) == std::end(sought))

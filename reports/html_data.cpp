@@ -123,7 +123,7 @@ class Data {
   /// Each setting, or model, with the most of what was sought.
   void add(const advise::Largest& l) {
     for (const advise::Found& f : l.found) {
-      if (l.sought == advise::Sought::model || &f == &l.found.front()) add_file(f.profile);
+      if (l.rows_differ() || &f == &l.found.front()) add_file(f.profile);
       Json* added = add_row(f.profile, f.label);
       if (added == nullptr) continue;
       if (!f.unavailable.empty()) (*added)["unavailable"] = true;

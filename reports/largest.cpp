@@ -11,25 +11,36 @@
 namespace ac_advisor::reports {
 namespace {
 
-constexpr const char* words[] = {"batch", "seq", "parameters", "completion"};
+constexpr const char* words[] = {"batch", "seq", "parameters", "completion", "world", "gpu"};
 constexpr std::size_t markdown_rows = 50;  // far below what a comment may hold
 
 const char* word(advise::Sought sought) { return words[static_cast<std::size_t>(sought)]; }
 
+const char* first_heading(advise::Sought sought) {
+  if (sought == advise::Sought::model) return "model, fastest setting";
+  const bool least = sought == advise::Sought::world || sought == advise::Sought::gpu;
+  return least ? "the fastest setting" : "setting";
+}
+
+const char* heading(advise::Sought sought) {
+  if (sought == advise::Sought::world) return "GPUs";
+  return sought == advise::Sought::gpu ? "GPU's GiB" : word(sought);
+}
+
 }  // namespace
 
 Grid largest_grid(const advise::Largest& l, std::size_t rows) {
-  const bool model = l.sought == advise::Sought::model;
-  Grid grid({model ? "model, fastest setting" : "setting", word(l.sought), "peak GiB",
-             "reserved GiB", "est. tokens/s"});
+  Grid grid(
+      {first_heading(l.sought), heading(l.sought), "peak GiB", "reserved GiB", "est. tokens/s"});
   for (const advise::Found& f : l.found) {
     if (rows-- == 0) break;
     const bool fits = f.value > 0;
     grid.row({printable(f.label) + (f.unavailable.empty() ? "" : " (n/a)"),
-              fits ? grouped(f.value) + (f.capped  ? "*"
-                                         : f.exact ? ""
-                                                   : "+")
-                   : "none",
+              l.sought == advise::Sought::gpu ? gib(f.value)
+              : fits                          ? grouped(f.value) + (f.capped  ? "*"
+                                                                    : f.exact ? ""
+                                                                              : "+")
+                                              : "none",
               gib(f.profile.memory.peak_allocated), gib(f.profile.memory.peak_reserved),
               fits ? grouped(static_cast<std::int64_t>(f.profile.time.tokens_per_second)) : "-"});
   }
@@ -109,8 +120,9 @@ advise::Largest largest_from_json(const std::string& text, const std::string& or
   const auto sought = root.get<std::string>("sought");
   const auto* const named = std::find(std::begin(words), std::end(words), sought);
   if (named == std::end(words))
-    throw UserError(fmt::format("{}: \"sought\" is {}; expected batch, seq or parameters", origin,
-                                printable(sought.substr(0, 60))));
+    throw UserError(fmt::format(
+        "{}: \"sought\" is {}; expected batch, seq, parameters, completion, world or gpu", origin,
+        printable(sought.substr(0, 60))));
   advise::Largest l;
   l.sought = static_cast<advise::Sought>(named - words);
   l.answer = root.get<std::string>("answer");

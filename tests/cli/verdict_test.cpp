@@ -99,4 +99,22 @@ TEST_CASE("advise says first what to use or that nothing fits, --solve and check
   CHECK(run("check --only llama-1b-full").out.starts_with("✓ ac-advisor.json: 1 case"));
 }
 
+TEST_CASE("--solve world and gpu: what is sought is not given, and every format has them") {
+  for (const char* what : {"world", "gpu"}) {
+    CAPTURE(std::string(what));
+    const std::string solve = std::string("advise tiny-llama --ac full --solve ") + what;
+    CHECK(run(solve + " --" + what + (what == std::string("gpu") ? " l4" : " 2")).code == 2);
+    const Ran table = run(solve);
+    CHECK(table.out.starts_with("✓ "));
+    CHECK(table.out.find("assumed: ") != std::string::npos);
+    CHECK(table.out.find(std::string("assumed: --") + what) == std::string::npos);
+    for (const char* format : {"json", "csv", "md", "html"}) {
+      const Ran ran = run(solve + " --format " + format);
+      CHECK(ran.code == 0);
+      CHECK_FALSE(ran.out.empty());
+    }
+    CHECK(nlohmann::json::parse(run(solve + " --format json").out)["sought"] == what);
+  }
+}
+
 }  // namespace ac_advisor::test

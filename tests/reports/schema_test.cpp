@@ -167,9 +167,11 @@ TEST_CASE("what was solved is valid by its schema, and reads back as it was") {
   CHECK_THROWS_WITH_AS(static_cast<void>(reports::read_document(j.dump(), "l.json")),
                        "l.json: \"rows[1]\" is -1; expected 0 to 2^56", UserError);
   j["sought"] = "layers";
-  CHECK_THROWS_WITH_AS(static_cast<void>(reports::read_document(j.dump(), "l.json")),
-                       "l.json: \"sought\" is layers; expected batch, seq or parameters",
-                       UserError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(reports::read_document(j.dump(), "l.json")),
+      "l.json: \"sought\" is layers; expected batch, seq, parameters, completion, world "
+      "or gpu",
+      UserError);
 }
 
 TEST_CASE("when compressed gradients pay is valid by its schema") {
