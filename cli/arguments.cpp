@@ -267,6 +267,20 @@ void check_command(const std::string& word) {
   throw UserError(name + " needs one value: " + std::string(help));
 }
 
+/// compare MODEL OPTIONS -- OPTIONS: those of the other setting, read as `plan` reads them.
+OptionList options_behind(const Arguments& a, const std::vector<const char*>& behind) {
+  if (a.positional.size() != 1)
+    throw UserError("compare: -- stands between the options of one MODEL: " +
+                    std::string(find_command("compare")->example));
+  std::vector<const char*> words{"ac-advisor", "plan", a.positional.front().c_str()};
+  words.insert(words.end(), behind.begin(), behind.end());
+  const Arguments other = parse_arguments(static_cast<int>(words.size()), words.data());
+  if (other.command != "plan" || other.format != "table" || !other.output.empty())
+    throw UserError(
+        "compare: behind -- are options of a step; --format, --output and --help stand before it");
+  return other.options;
+}
+
 }  // namespace
 
 Arguments parse_arguments(int argc, const char* const* argv, int columns) {
@@ -290,10 +304,13 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
     if (first.starts_with("-") || command.name == first) declare_command(app, command, arguments);
   if (first.starts_with("-")) check_option_names(app, {first});
   const CommandRow& command = *find_command(first);
+  const auto* const end = argv + argc;
+  const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
+  const std::vector<const char*> behind(mark == end ? end : mark + 1, end);
+  const bool compares = first == "compare" && mark != end;
+  if (compares) argc = static_cast<int>(mark - argv);
   if (command.operands.program) {
     // What follows -- is another program's.
-    const auto* const end = argv + argc;
-    const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
     if (mark != end) {
       arguments.positional.assign(mark + 1, end);
       arguments.runs_program = true;
@@ -325,6 +342,7 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
   check_operands(arguments);
   settle_output(arguments);
   restore_order(arguments.options, words);
+  if (compares) arguments.other = options_behind(arguments, behind);
   return arguments;
 }
 

@@ -41,6 +41,7 @@ struct Arguments {
   capture::Settings capture;  ///< --capture, --python
   std::string format = "table";
   std::string output;                                  ///< --output FILE; empty: stdout
+  std::optional<OptionList> other;                     ///< compare MODEL … -- OPTIONS
   std::string target;                                  ///< export --to
   std::size_t rows = 15;                               ///< advise --rows
   bool trace = false;                                  ///< explain --trace

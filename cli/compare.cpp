@@ -1,29 +1,67 @@
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/profile/diff.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "reports/command_line.hpp"
 
 namespace ac_advisor::cli {
+namespace {
 
-std::string run_compare(const Arguments& arguments) {
-  const std::string &a = arguments.positional.at(0), &b = arguments.positional.at(1);
-  const reports::Page page{{reports::read_document(read_saved_file(a), a),
-                            reports::read_document(read_saved_file(b), b)},
-                           {},
-                           ""};
-  const auto rendered = [&](auto diff) {
-    if (arguments.format == "html") return reports::html(page);
-    diff.a_origin = a;
-    diff.b_origin = b;
-    return render(diff, arguments.format, terminal_style(arguments.output, arguments.rows));
+/// A result and what it is of: a file, or a setting.
+struct Side {
+  std::string origin;
+  reports::Document document;
+};
+
+std::string rendered(const Arguments& a, const Side& first, const Side& second) {
+  const auto written = [&](auto diff) {
+    if (a.format == "html") return reports::html({{first.document, second.document}, {}, ""});
+    diff.a_origin = first.origin;
+    diff.b_origin = second.origin;
+    return render(diff, a.format, terminal_style(a.output, a.rows));
   };
-  const auto* a_sweep = std::get_if<advise::Sweep>(&page.documents[0].value);
-  const auto* b_sweep = std::get_if<advise::Sweep>(&page.documents[1].value);
-  if (a_sweep != nullptr && b_sweep != nullptr) return rendered(reports::diff(*a_sweep, *b_sweep));
-  const profile::Profile* a_profile = reports::profile_of(page.documents[0]);
-  const profile::Profile* b_profile = reports::profile_of(page.documents[1]);
+  const auto* a_sweep = std::get_if<advise::Sweep>(&first.document.value);
+  const auto* b_sweep = std::get_if<advise::Sweep>(&second.document.value);
+  if (a_sweep != nullptr && b_sweep != nullptr) return written(reports::diff(*a_sweep, *b_sweep));
+  const profile::Profile* a_profile = reports::profile_of(first.document);
+  const profile::Profile* b_profile = reports::profile_of(second.document);
   if (a_profile != nullptr && b_profile != nullptr)
-    return rendered(profile::diff(*a_profile, *b_profile));
+    return written(profile::diff(*a_profile, *b_profile));
   throw UserError("compare: give two profiles (plan) or two sweeps (advise), not one of each");
+}
+
+Side saved(const std::string& file) {
+  return {file, reports::read_document(read_saved_file(file), file)};
+}
+
+/// MODEL with these options, planned.
+Side planned(const Arguments& a, const OptionList& options) {
+  Arguments one = a;
+  one.options = options;
+  const model::ModelSpec model = load_model(one);
+  const std::string origin =
+      a.positional.front() + (options.empty() ? "" : " ") + reports::command_line(options);
+  return {origin, {origin, advise::plan(model, resolve(model, options))}};
+}
+
+}  // namespace
+
+std::string run_compare(const Arguments& a) {
+  if (a.positional.size() == 2) {
+    if (!a.options.empty() || !a.as.empty())
+      throw UserError(
+          "compare " + a.positional[0] + " " + a.positional[1] +
+          ": options of a step are of compare MODEL OPTIONS -- OPTIONS; saved files have theirs");
+    return rendered(a, saved(a.positional[0]), saved(a.positional[1]));
+  }
+  if (!a.other)
+    throw UserError("compare " + a.positional.front() +
+                    ": needs a second file, or for a MODEL -- and the other setting's options: "
+                    "ac-advisor compare llama-3.2-1b --batch 8 -- --ac full");
+  OptionList second = a.options;
+  second.insert(second.end(), a.other->begin(), a.other->end());
+  return rendered(a, planned(a, a.options), planned(a, second));
 }
 
 }  // namespace ac_advisor::cli

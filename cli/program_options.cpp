@@ -58,9 +58,9 @@ constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
 constexpr ProgramOption table[] = {
-    {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
+    {"plan advise compare measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
-    {"plan advise explain check", "--capture", "WHEN",
+    {"plan advise compare explain check", "--capture", "WHEN",
      "never, auto or always: capture a model type without a family (always: any) by a Python that "
      "has transformers",
      "Model and batch",
@@ -72,14 +72,14 @@ constexpr ProgramOption table[] = {
        a.capture.when = static_cast<capture::When>(found - std::begin(capture::when_names));
      },
      capture::when_names},
-    {"plan advise explain check", "--python", "FILE",
+    {"plan advise compare explain check", "--python", "FILE",
      "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
      [](Arguments& a, Text, Text text) { a.capture.python = text; }},
-    {"plan advise measure explain export check oom", "--tool", "NAME",
+    {"plan advise compare measure explain export check oom", "--tool", "NAME",
      "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, ms-swift, "
      "openrlhf, torchtitan, torchtune, trl or verl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
-    {"plan advise measure explain export check oom",
+    {"plan advise compare measure explain export check oom",
      "--ignore",
      "KEY",
      "leave a key of the training file out that is not planned; may be given again",
@@ -87,12 +87,13 @@ constexpr ProgramOption table[] = {
      [](Arguments& a, Text, Text text) { a.ignore.emplace_back(text); },
      {},
      true},
-    {"plan advise measure explain export check oom", "--model", "MODEL",
+    {"plan advise compare measure explain export check oom", "--model", "MODEL",
      "the model's config.json, folder or built-in name where the training file's name is not here",
      "Training file", set_text<&Arguments::model>},
     {"explain", "--mapping", "", "what each key of the training file becomes, and nothing else",
      "Training file", set_flag<&Arguments::mapping>},
-    {"plan advise measure explain export check diagnose snapshot oom", global_batch_option, "N",
+    {"plan advise compare measure explain export check diagnose snapshot oom", global_batch_option,
+     "N",
      "sequences per step over all ranks: sets --grad-accum, or --batch where that is given "
      "(batch x grad-accum x world)",
      "Model and batch",
@@ -122,9 +123,8 @@ constexpr ProgramOption table[] = {
            options::parse_whole({name, text}, text.substr(0, slash), {"I", 0, a.measure.parts - 1});
      }},
     {"advise", "--solve", "WHAT",
-     "batch, seq, completion (of --task grpo or rloo) or model: the largest that fits on --gpu, of "
-     "each setting (model: of the samples, no MODEL needed); world or gpu: the fewest GPUs or the "
-     "smallest one that it fits",
+     "batch, seq, completion (grpo, rloo): the most that fits on --gpu; model: the largest sample "
+     "(no MODEL needed); world, gpu: the fewest GPUs, the smallest",
      "Adapters",
      [](Arguments& a, Text name, Text text) {
        if (std::find(std::begin(sought), std::end(sought), text) == std::end(sought))

@@ -35,8 +35,8 @@ nlohmann::ordered_json as_json(const intake::Training& t) {
 }
 
 /// Where MODEL stands among a command's operands; none: it has no such.
-std::optional<std::size_t> place_of_model(const CommandRow& command) {
-  if (command.operands.metavar == "MODEL") return 0;
+std::optional<std::size_t> place_of_model(const CommandRow& command, const Arguments& a) {
+  if (command.operands.metavar == "MODEL" || a.other) return 0;
   if (command.name == "oom") return 1;  // behind the log
   return std::nullopt;
 }
@@ -50,7 +50,7 @@ std::string text_of(const nlohmann::ordered_json& json) {
 
 Arguments with_training(Arguments a) {
   const CommandRow* command = find_command(a.command);
-  const auto place = command != nullptr ? place_of_model(*command) : std::nullopt;
+  const auto place = command != nullptr ? place_of_model(*command, a) : std::nullopt;
   if (!place) return a;
   const bool file = a.positional.size() > *place &&
                     (intake::is_training_file(a.positional[*place]) || !a.tool.empty());

@@ -115,7 +115,8 @@ TEST_CASE("calibrate takes the device, its threads and nothing of a step") {
 TEST_CASE("too few and too many arguments are told in words") {
   CHECK(contains(error_of({"plan"}), "plan needs MODEL"));
   CHECK(contains(error_of({"plan", "m", "n"}), "n: unexpected argument"));
-  CHECK(contains(error_of({"compare", "a"}), "two files"));
+  CHECK(contains(error_of({"compare"}), "two files"));
+  CHECK(contains(error_of({"compare", "a", "b", "c"}), "two files"));
   CHECK(contains(error_of({"diagnose", "a"}), "diagnose needs two traces"));
   CHECK(contains(error_of({"diagnose", "a", "b", "c"}), "c: unexpected argument"));
   CHECK(contains(error_of({"doctor", "m"}), "not expected: m"));

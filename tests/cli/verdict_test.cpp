@@ -1,6 +1,7 @@
 // What an answer on a terminal begins and ends with: the verdict, what it rests on, what to do.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -97,6 +98,34 @@ TEST_CASE("advise says first what to use or that nothing fits, --solve and check
   CHECK(run("advise tiny-llama --solve batch --gpu l4 --ac full").out.find("--batch 1") ==
         std::string::npos);
   CHECK(run("check --only llama-1b-full").out.starts_with("✓ ac-advisor.json: 1 case"));
+}
+
+TEST_CASE("compare lays two settings of a model side by side, as it does their saved plans") {
+  const auto in = [](const char* name) {
+    return (std::filesystem::path(binary_dir) / name).string();
+  };
+  const std::string step = "llama-3.2-1b --batch 4 --ac none", other = "--ac full --batch=2";
+  REQUIRE(run("plan " + step + " --format json --output " + in("a.json")).code == 0);
+  REQUIRE(run("plan " + step + " " + other + " --format json --output " + in("b.json")).code == 0);
+  auto saved = nlohmann::json::parse(
+      run("compare " + in("a.json") + " " + in("b.json") + " --format json").out);
+  auto typed = nlohmann::json::parse(run("compare " + step + " --format json -- " + other).out);
+  CHECK(typed["a"] == step);
+  CHECK(typed["b"] == step + " --ac full --batch 2");
+  for (auto* json : {&saved, &typed})
+    for (const char* side : {"a", "b"}) json->erase(side);
+  CHECK(typed == saved);
+  for (const char* format : {"table", "csv", "md", "html"})
+    CHECK(run("compare " + step + " --format " + format + " -- " + other).code == 0);
+}
+
+TEST_CASE("compare refuses half of a comparison, and options that are no step's") {
+  for (const char* bad : {"llama-3.2-1b", "a.json b.json --batch 2", "a.json b.json -- --ac full",
+                          "tiny-llama -- --bacth 2", "tiny-llama -- --format json",
+                          "tiny-llama -- --help", "tiny-llama -- --batch 0", "-- --batch 2"}) {
+    CAPTURE(std::string(bad));
+    CHECK(run(std::string("compare ") + bad).code == 2);
+  }
 }
 
 TEST_CASE("--solve world and gpu: what is sought is not given, and every format has them") {
