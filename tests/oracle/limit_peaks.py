@@ -124,11 +124,13 @@ def bytes_left(case):
     return [int(allocated - (64 << 20) if s is None else allocated + s * (reserved - allocated)) for s in shares]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(cases, about=__doc__):
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
     options = parser.parse_args()
+    measure = emulated_peaks.measure
+    wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         emulated_peaks.start_ranks()
@@ -137,7 +139,7 @@ def main():
         with open(options.output) as file:
             done = {label(c["case"]): c for c in json.load(file)["cases"]}
     torch.ones((), device="cuda")
-    for name, case in CASES.items():
+    for name, case in cases.items():
         entry, allocated, reserved, _ = case
         if entry.get("world", 1) != world or options.only not in name:
             continue
@@ -150,14 +152,10 @@ def main():
                 os._exit(3)
             found["limits"].append(within(entry, left))
             emulated_peaks.write(options.output, [c for c in done.values() if c["limits"]],
-                                 [c for c, *_ in CASES.values()], "h100-80gb")
+                                 [c for c, *_ in cases.values()], "h100-80gb")
             print(name, found["limits"][-1], flush=True)
     return 0
 
 
-CASES = cases()
-
 if __name__ == "__main__":
-    measure = emulated_peaks.measure
-    wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
-    sys.exit(main())
+    sys.exit(main(cases()))
