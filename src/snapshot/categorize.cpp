@@ -102,12 +102,18 @@ class Judge {
            std::end(cublas_workspaces);
   }
 
+  /// DistributedDataParallel's, of which gradients are views or copies: a plan counts them so, too.
+  [[nodiscard]] bool is_bucket(const Allocation& a) const {
+    return (marks_[a.stack] & in_buckets) != 0 && (persists(a) || stays(a) || steps_lived(a) >= 1);
+  }
+
   [[nodiscard]] Category by_evidence(const Allocation& a) const {
     if (a.category != 0)
       if (const auto told = told_category(s_.text(a.category))) return *told;
     const std::uint16_t m = marks_[a.stack];
     if ((m & in_workspace) != 0) return Category::workspace;
     if ((m & in_gather) != 0) return Category::gathered_parameters;
+    if (is_bucket(a)) return Category::gradients;
     if ((m & in_optimizer) != 0)
       return stays(a) || steps_lived(a) >= 1 ? Category::optimizer_states : Category::temporaries;
     if (a.freed >= 0 && a.freed < h_.events && t_.in_zero_grad[static_cast<std::size_t>(a.freed)])
@@ -204,7 +210,7 @@ class Judge {
     std::map<std::int64_t, std::int64_t> most;  // of one step, by size
     std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> counts;
     for (std::size_t i = 0; i < result.size(); ++i)
-      if (result[i] == Category::gradients) {
+      if (result[i] == Category::gradients && !is_bucket(h_.allocations[i])) {
         const Allocation& a = h_.allocations[i];
         auto& n = most[a.requested];
         n = std::max(n, ++counts[{step_of(a.born), a.requested}]);

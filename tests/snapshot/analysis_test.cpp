@@ -30,7 +30,7 @@ TEST_CASE("peaks are those that a counter saw, to the byte") {
 
 TEST_CASE("categories are those that the training had, to the byte") {
   for (const char* name : {"train", "torch_2_0", "expandable", "late", "wrapped", "two_devices",
-                           "frozen", "frozen_late", "own_optimizer_late"}) {
+                           "frozen", "frozen_late", "own_optimizer_late", "distributed"}) {
     CAPTURE(name);
     const std::string file = std::string(name) + ".pickle.gz";
     CHECK(test::at_peak(test::analyzed(file)) == test::expected_of(file)["at_peak"]);
