@@ -4,6 +4,7 @@
 Needs torch, transformers and a CUDA device, a real or an emulated one:
 
     tests/snapshot/check_pytorch.py --program build/release/ac-advisor [--model FOLDER]
+    ac-advisor dryrun --world 4 -- python tests/snapshot/check_pytorch.py ...    # DistributedDataParallel's
 
 Each way of recording is a process of its own, for the history is the process's.
 """
@@ -16,6 +17,7 @@ import tempfile
 
 WAYS = ("python", "cpp", "none", "late", "ring", "checkpoint", "foreach", "own", "own-late", "lora", "lora-late", "qlora",
         "qlora-late")
+OF_RANKS = ("ddp", "ddp-late", "views", "views-late")  # gradients as copies in buckets, or as views of them
 
 
 def rounded(size):
@@ -98,6 +100,10 @@ def train(way, model_folder, folder):
     if way == "checkpoint":
         model.gradient_checkpointing_enable({"use_reentrant": False})
     fused = {"foreach": True} if way == "foreach" else {"fused": True}
+    forward = model
+    if way in ("ddp", "views"):
+        torch.distributed.init_process_group("nccl")
+        forward = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=way == "views")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = own_adamw()(trained) if way == "own" else torch.optim.AdamW(trained, **fused)
     peaks = []  # of the steps that were recorded
@@ -107,7 +113,7 @@ def train(way, model_folder, folder):
             torch.cuda.reset_peak_memory_stats()
             torch.cuda.memory._record_memory_history(**options)
         ids = torch.zeros(2, 128, dtype=torch.long).to("cuda")
-        out = model(input_ids=ids, labels=ids)
+        out = forward(input_ids=ids, labels=ids)
         out.loss.backward()
         optimizer.step()
         peaks.append(torch.cuda.max_memory_allocated())
@@ -123,6 +129,8 @@ def train(way, model_folder, folder):
             "parameters": sum(rounded(t.numel() * t.element_size())
                               for p in model.parameters() for t in tensors_of(p)),
             "optimizer_states": sum(rounded(v.numel() * v.element_size()) for v in states)}
+    if way == "ddp" and not late:  # late one bucket may be of a parameter's size; views peak with both buckets
+        told["gradients"] = told["parameters"]
     with open(os.path.join(folder, "told.json"), "w") as file:
         json.dump(told, file)
     sys.stdout.flush()
@@ -146,7 +154,8 @@ def check(way, program, model_folder):
     if ring:
         told["steps"] = told["steps"][-len(found["steps"]):]
     bad = [k for k in ("peak_allocated_bytes", "peak_reserved_bytes", "steps") if found[k] != told[k]]
-    bad += [k for k in ("parameters", "optimizer_states") if abs(found[k] / told[k] - 1) > 0.01]
+    bad += [k for k in ("parameters", "optimizer_states", "gradients")
+            if k in told and abs(found[k] / told[k] - 1) > 0.01]
     print(f"{way:11} peak {told['peak_allocated_bytes']:,} B:",
           "as told" if not bad else {k: (found[k], told[k]) for k in bad})
     return not bad
@@ -156,12 +165,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/release/ac-advisor")
     parser.add_argument("--model", default="")
-    parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--way", choices=WAYS + OF_RANKS)
     parser.add_argument("--folder")
     a = parser.parse_args()
     if a.way:
         train(a.way, a.model, a.folder)
-    sys.exit(0 if all([check(way, a.program, a.model) for way in WAYS]) else 1)
+    ways = OF_RANKS if int(os.environ.get("WORLD_SIZE", "1")) > 1 else WAYS
+    sys.exit(0 if all([check(way, a.program, a.model) for way in ways]) else 1)
 
 
 if __name__ == "__main__":

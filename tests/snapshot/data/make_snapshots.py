@@ -204,6 +204,9 @@ class Training:
     def begin_forward(self):
         pass
 
+    def end_backward(self):
+        pass
+
     def make_gradient(self, **live):
         self.gradients.append(self.a.alloc(self.weight, self.stack(AUTOGRAD)))
         self.note(**live)
@@ -239,6 +242,7 @@ class Training:
         a.free(upstream, self.stack(AUTOGRAD))
         while kept:
             a.free(kept.pop(), self.stack(AUTOGRAD))
+        self.end_backward()
         if not self.states:
             for _ in range(2 * self.layers):
                 self.states.append(a.alloc(self.weight, self.stack(OPTIM)))
@@ -273,6 +277,9 @@ class Distributed(Training):
         if self.states and len(self.buckets) == 1:
             self.a.free(self.buckets[0], self.stack(REBUILD))
             self.buckets = [self.a.alloc(self.layers // 2 * self.weight, self.stack(REBUILD)) for _ in range(2)]
+
+    def end_backward(self):
+        self.a.free(self.a.alloc(600, self.stack(MAIN)), self.stack(MAIN))  # of no forward
 
     def live(self, **more):
         return {**super().live(**more), "gradients": self.buckets}
@@ -435,6 +442,8 @@ def main(folder):
     write("late.pickle.gz", snapshot(a), a, t)
     a, t = late(Frozen, 3)
     write("frozen_late.pickle.gz", snapshot(a), a, t)
+    a, t = late(Distributed, 3)
+    write("distributed_late.pickle.gz", snapshot(a), a, t)
     a, t = late(OwnOptimizer, 1)
     write("own_optimizer_late.pickle.gz", snapshot(a), a, t)
     allocator = Allocator()
