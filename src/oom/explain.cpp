@@ -55,7 +55,9 @@ Tensor tensor_of(const Candidate& c, const Marks& marks, PlannedStep* step) {
   t.element = c.element;
   t.bytes = c.bytes();
   t.made_by = made_by(c, step != nullptr ? &step->config() : nullptr);
-  t.certain = c.role == marks.role || (c.planned && c.rows > 0);
+  // Whose vocabulary it is, is a guess where neither a model nor a frame says it.
+  const bool known = step != nullptr || c.rows == 0 || c.width == marks.width;
+  t.certain = known && (c.role == marks.role || (c.planned && c.rows > 0));
   const char* exactly = c.least_rows == c.most_rows || c.planned ? "" : "about ";
   const std::string each = fmt::format("{} byte{} each", c.element, c.element == 1 ? "" : "s");
   if (c.rows == 0)
@@ -66,7 +68,7 @@ Tensor tensor_of(const Candidate& c, const Marks& marks, PlannedStep* step) {
   else
     t.shape = fmt::format("{}{} tokens x {}, {}", exactly, grouped(c.rows), grouped(c.width), each);
   if (step == nullptr || !c.planned) return t;
-  if (const auto in_plan = step->find(t.bytes, c.role)) {
+  if (const auto in_plan = step->find(t.bytes, c.role, marks.phase)) {
     t.op = in_plan->op;
     t.module = in_plan->module;
     t.plan_phase = in_plan->phase;
@@ -156,7 +158,7 @@ Finding finding_of(Error error, PlannedStep* step) {
   if (f.error.requested && f.error.kind == Kind::allocator) {
     constexpr std::size_t most_told = 3;
     std::vector<Candidate> list =
-        candidates(*f.error.requested, marks, step != nullptr ? &step->model() : nullptr,
+        candidates(f.error, marks, step != nullptr ? &step->model() : nullptr,
                    step != nullptr ? &step->config() : nullptr);
     if (list.size() > most_told) list.resize(most_told);
     for (const Candidate& c : list) {
@@ -193,6 +195,11 @@ std::vector<std::string> suggest(const std::vector<Finding>& findings) {
     if (says("KV")) add("a shorter generation, or fewer sequences at once");
     if (says("ZeRO 3") || says("FSDP unit"))
       add("smaller units: each block its own (transformer auto-wrap)");
+    if (says("loaded") || says("moved") || says("made by the engine")) {
+      add("weights in 8 or 4 bits, where they are frozen or only read");
+      add("shards over more ranks, made on the meta device (FSDP2, ZeRO 3, tensor parallelism)");
+      continue;
+    }
     if (f.phase != "optimizer" && f.phase != "set-up") {
       add("activation checkpointing, if it is off");
       add("a smaller micro-batch with more gradient accumulation");

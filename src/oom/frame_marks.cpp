@@ -71,6 +71,7 @@ constexpr Row rows[] = {
     {"", "full_tensor", "", Role::gathered, "a parameter, gathered whole"},
     {"", "_summon_full_params", "", Role::gathered, "an FSDP unit, gathered"},
     {"deepspeed", "all_gather", "", Role::gathered, "parameters of ZeRO 3, gathered"},
+    {"distributed_c10d.py", "all_gather", "", Role::gathered, "what is gathered from the ranks"},
     {"partition_parameters.py", "", "", Role::gathered, "parameters of ZeRO 3, gathered"},
     {"partitioned_param_coordinator.py", "", "", Role::gathered, "parameters of ZeRO 3, gathered"},
     {"nn/parallel/distributed.py", "_ddp_init_helper", "", Role::gradient,
@@ -98,6 +99,8 @@ constexpr Row rows[] = {
     {"", "_canonical_mask", "", Role::mask, "the attention mask"},
     {"masking_utils.py", "", "", Role::mask, "the attention mask"},
     // Parameters.
+    {"", "", "Params4bit", Role::parameter, "a weight in 4 bits, loaded"},
+    {"bitsandbytes/nn", "to", "", Role::parameter, "a weight in 8 bits or in 4 bits, moved"},
     {"", "dequantize", "", Role::parameter, "a weight, dequantized"},
     {"", "", "dequantize", Role::parameter, "a weight, dequantized"},
     {"", "", "fp32_from_fp16", Role::parameter, "parameters cast to fp32"},
@@ -159,6 +162,7 @@ constexpr PhaseRow phases[] = {
     {"", "from_pretrained", "", "set-up"},
     {"", "load_state_dict", "", "set-up"},
     {"", "_apply", "", "set-up"},
+    {"nn/modules/module.py", "convert", "", "set-up"},
     {"", "__init__", "", "set-up"},
 };
 
@@ -222,7 +226,7 @@ std::string short_place(const Frame& frame) {
     file.remove_prefix(packages + std::string_view("site-packages/").size());
   else if (file.size() > 60)
     file.remove_prefix(file.size() - 60);
-  return std::string(file) + ":" + std::to_string(frame.line);
+  return file.empty() ? std::string() : std::string(file) + ":" + std::to_string(frame.line);
 }
 
 }  // namespace

@@ -28,17 +28,22 @@ bool is_of(const ir::Op& op, Role role) {
 
 }  // namespace
 
-std::optional<InPlan> PlannedStep::find(std::int64_t bytes, Role role) {
+std::optional<InPlan> PlannedStep::find(std::int64_t bytes, Role role, std::string_view phase) {
   if (!solved_) solved_ = advise::solve(model_, config_, simulate::find_device(config_.device.gpu));
   const ir::Program& p = solved_->step.program;
+  std::optional<InPlan> found;
   for (const ir::Op& op : p.ops) {
     if (!is_of(op, role)) continue;
+    const std::string_view its = profile::phase_names[static_cast<std::size_t>(op.phase)];
+    if (found && its != phase) continue;
     for (const ir::ValueId v : p.outputs(op))
-      if (p.value(v).base == ir::no_id && p.storage(p.storage_of(v)).bytes == bytes)
-        return InPlan{ir::name_of(p, op), to_string(op.module),
-                      profile::phase_names[static_cast<std::size_t>(op.phase)]};
+      if (p.value(v).base == ir::no_id && p.storage(p.storage_of(v)).bytes == bytes) {
+        found = InPlan{ir::name_of(p, op), to_string(op.module), std::string(its)};
+        if (its == phase) return found;
+        break;
+      }
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace ac_advisor::oom

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
@@ -22,9 +23,10 @@ class PlannedStep {
       : model_(model), config_(config) {}
   [[nodiscard]] const model::ModelSpec& model() const { return model_; }
   [[nodiscard]] const StepConfig& config() const { return config_; }
-  /// The first op that makes a tensor of these bytes and of that role; none: the step has none.
+  /// The first op that makes a tensor of these bytes and of that role, one of the phase that the
+  /// traceback tells before others; none: the step has none.
   /// Throws UserError where the step cannot be planned.
-  [[nodiscard]] std::optional<InPlan> find(std::int64_t bytes, Role role);
+  [[nodiscard]] std::optional<InPlan> find(std::int64_t bytes, Role role, std::string_view phase);
 
  private:
   const model::ModelSpec& model_;

@@ -121,6 +121,7 @@ Error read_message(std::string_view s, std::string_view backend) {
   e.requested = after(s, "Tried to allocate ");
   e.capacity = first_of(first_of(after(s, "total capacity of "), after(s, "total capacty of ")),
                         before(s, " total capacity"));
+  e.old_wording = s.find(" total capacity;") != std::string_view::npos;
   e.free = first_of(after(s, "of which "), before(s, " free;"));
   e.allocated = first_of(after(s, "Of the allocated memory "), before(s, " already allocated"));
   e.allowed = before(s, " allowed;");

@@ -10,29 +10,32 @@ namespace {
 constexpr std::int64_t mib = 1 << 20, most_rows = std::int64_t{1} << 24;
 constexpr std::size_t most_candidates = 8;
 
-/// Vocabularies that many published models have, as their config.json says.
+/// Vocabularies that many published models have, as their config.json says, and the year of the
+/// first of them.
 struct Vocabulary {
   std::int64_t size;
   const char* models;
+  int since;
 };
-constexpr Vocabulary vocabularies[] = {{151936, "Qwen 2, 2.5 and 3"},
-                                       {152064, "Qwen 2.5 from 7B on"},
-                                       {128256, "Llama 3"},
-                                       {248320, "Qwen 3.5"},
-                                       {262144, "Gemma 3"},
-                                       {262208, "Gemma 3 with images"},
-                                       {256000, "Gemma 1 and 2"},
-                                       {32000, "Llama 2, Mistral"},
-                                       {131072, "Mistral Nemo, Small"},
-                                       {129280, "DeepSeek V3"},
-                                       {102400, "DeepSeek V2"},
-                                       {201088, "gpt-oss"},
-                                       {200064, "Phi 4 mini"},
-                                       {100352, "Phi 4, OLMo 2"},
-                                       {32064, "Phi 3"},
-                                       {151552, "GLM 4"},
-                                       {49152, "SmolLM"},
-                                       {50257, "GPT-2"}};
+constexpr Vocabulary vocabularies[] = {{151936, "Qwen 2, 2.5 and 3", 2023},
+                                       {152064, "Qwen 2.5 from 7B on", 2024},
+                                       {128256, "Llama 3", 2024},
+                                       {248320, "Qwen 3.5", 2026},
+                                       {262144, "Gemma 3", 2025},
+                                       {262208, "Gemma 3 with images", 2025},
+                                       {256000, "Gemma 1 and 2", 2024},
+                                       {32000, "Llama 2, Mistral", 2023},
+                                       {131072, "Mistral Nemo, Small", 2024},
+                                       {129280, "DeepSeek V3", 2024},
+                                       {102400, "DeepSeek V2", 2023},
+                                       {201088, "gpt-oss", 2025},
+                                       {200064, "Phi 4 mini", 2025},
+                                       {100352, "Phi 4, OLMo 2", 2024},
+                                       {32064, "Phi 3", 2024},
+                                       {151552, "GLM 4", 2024},
+                                       {49152, "SmolLM", 2024},
+                                       {50257, "GPT-2", 2019}};
+constexpr int last_of_old_wording = 2023;  ///< PyTorch 2.1, of that October, writes it anew
 
 enum class Rows : std::uint8_t { tokens, pairs, none };
 
@@ -43,6 +46,7 @@ struct Form {
   Rows rows;
   std::int64_t width;
   std::vector<std::int64_t> elements;  ///< bytes of one, the likelier first
+  int since = 0;                       ///< a year: of the models that have it
 };
 
 /// Elements of DeepSpeed's buckets: reduce_bucket_size and allgather_bucket_size by default
@@ -69,7 +73,31 @@ void add_fixed(std::vector<Form>& forms, Role role, const std::string& what, std
     forms.push_back({role, what + ", one rank's part", Rows::none, (n + ranks - 1) / ranks, sizes});
 }
 
-std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
+constexpr std::string_view in_four_bits = "in 4 bits";
+
+/// bitsandbytes' Params4bit: two elements a byte.
+void add_four_bits(std::vector<Form>& forms, const StepConfig& c) {
+  if (!c.adapters.four_bit()) return;
+  const std::size_t whole = forms.size();
+  for (std::size_t i = 0; i < whole; ++i)
+    if (forms[i].role == Role::parameter && forms[i].rows == Rows::none)
+      forms.push_back({Role::parameter,
+                       forms[i].what + ' ' + std::string(in_four_bits) + ", two elements a byte",
+                       Rows::none,
+                       (forms[i].width + 1) / 2,
+                       {1}});
+}
+
+/// Numbers of logits: bf16 or fp32. A sort of them (aten/src/ATen/native/cuda/SortStable.cu, v2.11)
+/// has an index of 8 bytes beside each, and cub's scratch is another such pair.
+std::vector<std::int64_t> logits_elements(const Marks& marks) {
+  const bool sorted = marks.words.find("sorted") != std::string::npos;
+  return sorted ? std::vector<std::int64_t>{12, 8, 4} : std::vector<std::int64_t>{4, 2};
+}
+
+std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c, const Marks& marks) {
+  // vLLM's layers have them in one, whatever the model's own have.
+  const bool engine = marks.words.find("engine") != std::string::npos;
   const std::int64_t tp = c.layout.tp;
   std::vector<Form> forms;
   if (c.layout.zero()) add_buckets(forms);
@@ -77,8 +105,9 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
                           std::vector<std::int64_t> elements) {
     if (width > 0) forms.push_back({role, what, Rows::tokens, width, std::move(elements)});
   };
-  tokens(Role::logits, "logits", m.vocab, {4, 2});
-  if (tp > 1) tokens(Role::logits, "logits of this rank's vocabulary", m.vocab / tp, {4, 2});
+  tokens(Role::logits, "logits", m.vocab, logits_elements(marks));
+  if (tp > 1)
+    tokens(Role::logits, "logits of this rank's vocabulary", m.vocab / tp, logits_elements(marks));
   tokens(Role::activation, "an MLP's activation", m.intermediate / tp, {2, 4});
   if (m.fused_gate_up)
     tokens(Role::activation, "an MLP's gate and up projection", 2 * m.intermediate / tp, {2, 4});
@@ -99,13 +128,18 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
   const std::int64_t table = m.vocab * m.hidden, all = model::parameter_count(m);
   const std::int64_t ends = (m.tied_embeddings ? 1 : 2) * table;
   add_fixed(forms, Role::parameter, "the embedding's or the LM head's weight", table, c);
-  add_fixed(forms, Role::parameter, "an MLP's weight", m.hidden * m.intermediate, c);
-  if (m.fused_gate_up)
+  if (!m.moe || m.moe->intermediate != m.intermediate)
+    add_fixed(forms, Role::parameter, "an MLP's weight", m.hidden * m.intermediate, c);
+  if (m.fused_gate_up || engine)
     add_fixed(forms, Role::parameter, "an MLP's gate and up weight", 2 * m.hidden * m.intermediate,
               c);
   add_fixed(forms, Role::parameter, "attention's query or output weight",
             m.hidden * m.heads * m.head_dim, c);
+  if (m.fused_qkv || engine)
+    add_fixed(forms, Role::parameter, "attention's query, key and value weight in one",
+              m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim, c);
   if (m.moe) {
+    add_fixed(forms, Role::parameter, "one expert's weight", m.hidden * m.moe->intermediate, c);
     add_fixed(forms, Role::parameter, "a layer's experts, one projection of them",
               m.moe->experts * m.hidden * m.moe->intermediate, c);
     add_fixed(forms, Role::parameter, "a layer's experts, gate and up",
@@ -116,6 +150,7 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
     add_fixed(forms, Role::gathered, "the embedding and the LM head", ends, c);
   }
   add_fixed(forms, Role::state, "all parameters in one piece", all, c);
+  add_four_bits(forms, c);
   return forms;
 }
 
@@ -150,6 +185,10 @@ int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
   int score = place == 0 ? 1 : 0;
   if (marks.role != Role::unknown) score += c.role == marks.role ? 10 : -8;
   if (marks.role == Role::gathered && c.role == Role::parameter) score += 14;
+  const bool part = c.what.find("one rank's part") != std::string::npos;
+  if (marks.role == Role::gathered && part) score -= 6;  // what is gathered is whole
+  if (marks.words.find(in_four_bits) != std::string::npos)
+    score += c.what.find(in_four_bits) != std::string::npos ? 4 : 0;
   if ((marks.role == Role::gradient || marks.role == Role::temporary) && c.rows == 0) score += 16;
   if (marks.role == Role::state && c.rows == 0) score += 15;
   const bool common = c.role == Role::logits || c.role == Role::gradient;
@@ -165,7 +204,7 @@ int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
 }
 
 void match_tokens(const Form& form, const Range& asked, const Marks& marks,
-                  const StepConfig* config, std::vector<Candidate>& into) {
+                  const StepConfig* config, bool old_wording, std::vector<Candidate>& into) {
   for (std::size_t i = 0; i < form.elements.size(); ++i) {
     const std::int64_t row = form.width * form.elements[i];
     Candidate c{form.role, form.what};
@@ -178,6 +217,7 @@ void match_tokens(const Form& form, const Range& asked, const Marks& marks,
     c.rows = roundest(c.least_rows, c.most_rows);
     c.planned = config != nullptr && is_planned(c.least_rows, c.most_rows, *config, c.rows);
     c.score = score_of(c, marks, i);
+    if (old_wording && form.since > last_of_old_wording) c.score -= 2;
     into.push_back(std::move(c));
   }
 }
@@ -232,8 +272,8 @@ std::vector<Form> known_vocabularies(const Marks& marks) {
   if (marks.role == Role::gradient || marks.role == Role::unknown) add_buckets(forms);
   if (marks.role != Role::logits && marks.role != Role::unknown) return forms;
   for (const Vocabulary& v : vocabularies)
-    forms.push_back(
-        {Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size, {4, 2}});
+    forms.push_back({Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size,
+                     logits_elements(marks), v.since});
   return forms;
 }
 
@@ -253,25 +293,28 @@ Range asked_for(const Amount& told) {
   return {std::max<std::int64_t>(1, told.least() - 2 * mib + 1), told.most()};
 }
 
-std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
+std::vector<Candidate> candidates(const Error& error, const Marks& marks,
                                   const model::ModelSpec* model, const StepConfig* config) {
-  const Range asked = asked_for(told);
+  const Range asked = asked_for(*error.requested);
   std::vector<Candidate> found;
   if (asked.least <= mib + 1) return found;  // a segment that very different tensors share
-  std::vector<Form> forms =
-      model != nullptr && config != nullptr ? forms_of(*model, *config) : known_vocabularies(marks);
+  std::vector<Form> forms = model != nullptr && config != nullptr ? forms_of(*model, *config, marks)
+                                                                  : known_vocabularies(marks);
   if (model != nullptr && marks.width > 0)
     for (Form& form : known_vocabularies(marks)) forms.push_back(std::move(form));
   for (const Form& form : forms) {
     if (form.width <= 0) continue;
-    if (form.rows == Rows::tokens) match_tokens(form, asked, marks, config, found);
+    if (form.rows == Rows::tokens)
+      match_tokens(form, asked, marks, config, error.old_wording, found);
     if (form.rows == Rows::pairs) match_pairs(form, asked, marks, config, found);
     if (form.rows == Rows::none) match_fixed(form, asked, marks, found);
   }
-  constexpr int said = 3;  // by something beside its size
+  constexpr int said = 3;   // by something beside its size
+  constexpr int round = 4;  // of so many vocabularies one or another has any size in other rows
   if (model == nullptr)
-    std::erase_if(
-        found, [&](const Candidate& c) { return c.width != marks.width && roundness(c.rows) < 3; });
+    std::erase_if(found, [&](const Candidate& c) {
+      return c.width != marks.width && c.rows > 0 && roundness(c.rows) < round;
+    });
   std::erase_if(found, [](const Candidate& c) { return c.score < said; });
   std::stable_sort(found.begin(), found.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });

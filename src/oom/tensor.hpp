@@ -33,8 +33,9 @@ struct Range {
 [[nodiscard]] Range asked_for(const Amount& told);
 
 /// Of a model's step, the likeliest first; without a model (null) by the vocabularies that many
-/// models have. Those that what the traceback says contradicts come last, or are left out.
-[[nodiscard]] std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
+/// models have. Those that what the traceback says contradicts come last, or are left out. The
+/// error says how much was requested.
+[[nodiscard]] std::vector<Candidate> candidates(const Error& error, const Marks& marks,
                                                 const model::ModelSpec* model,
                                                 const StepConfig* config);
 

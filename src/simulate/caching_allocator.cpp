@@ -1,7 +1,9 @@
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 namespace ac_advisor::simulate {
 namespace {
@@ -175,14 +177,40 @@ bool CachingAllocator::reserve(std::int64_t bytes) {
   return true;
 }
 
+/// The lowest that no segment has, as the emulated device hands them out. It decides which of two
+/// free blocks of a size is taken.
+std::int64_t CachingAllocator::take_addresses(std::int64_t bytes) {
+  const auto gap =
+      std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& g) { return g.second >= bytes; });
+  if (gap == gaps_.end()) return std::exchange(next_address_, next_address_ + bytes);
+  const auto [address, room] = *gap;
+  gaps_.erase(gap);
+  if (room > bytes) gaps_.emplace(address + bytes, room - bytes);
+  return address;
+}
+
+void CachingAllocator::give_addresses(std::int64_t address, std::int64_t bytes) {
+  auto after = gaps_.upper_bound(address);
+  if (after != gaps_.end() && address + bytes == after->first) {
+    bytes += after->second;
+    after = gaps_.erase(after);
+  }
+  if (after != gaps_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == address) {
+      before->second += bytes;
+      return;
+    }
+  }
+  gaps_.emplace_hint(after, address, bytes);
+}
+
 /// A free block for the request, of a segment of its own.
 CachingAllocator::Handle CachingAllocator::grow(std::int16_t pool, std::int64_t size) {
   const std::int64_t bytes = segment_size(size);
   if (!reserve(bytes)) return failed;
   ++segments_;
-  const std::int64_t address = next_address_;
-  next_address_ += bytes;
-  return put(new_block({address, bytes, -1, -1, pool, false, true}));
+  return put(new_block({take_addresses(bytes), bytes, -1, -1, pool, false, true}));
 }
 
 /// find_expandable_block: the lowest unmapped addresses, with the free block before them, that have
@@ -271,6 +299,7 @@ void CachingAllocator::empty_cache() {
       if (block.previous != -1 || block.next != -1) return false;
       reserved_ -= block.size;
       --segments_;
+      give_addresses(block.address, block.size);
       recycle(f.block);
       return true;
     });

@@ -102,12 +102,18 @@ class Judge {
            std::end(cublas_workspaces);
   }
 
+  /// DistributedDataParallel's, of which gradients are views or copies: a plan counts them so, too.
+  [[nodiscard]] bool is_bucket(const Allocation& a) const {
+    return (marks_[a.stack] & in_buckets) != 0 && (persists(a) || stays(a) || steps_lived(a) >= 1);
+  }
+
   [[nodiscard]] Category by_evidence(const Allocation& a) const {
     if (a.category != 0)
       if (const auto told = told_category(s_.text(a.category))) return *told;
     const std::uint16_t m = marks_[a.stack];
     if ((m & in_workspace) != 0) return Category::workspace;
     if ((m & in_gather) != 0) return Category::gathered_parameters;
+    if (is_bucket(a)) return Category::gradients;
     if ((m & in_optimizer) != 0)
       return stays(a) || steps_lived(a) >= 1 ? Category::optimizer_states : Category::temporaries;
     if (a.freed >= 0 && a.freed < h_.events && t_.in_zero_grad[static_cast<std::size_t>(a.freed)])
@@ -200,16 +206,18 @@ class Judge {
   /// What is unknown and stays for whole steps: one block a gradient is the parameter, two more of
   /// that size or twice it (fp32 beside bf16) are the optimizer's. In the order of addresses and
   /// births, which is that of their making.
-  void by_size(std::vector<Category>& result) const {
+  void by_size(std::vector<Category>& result) {
     std::map<std::int64_t, std::int64_t> most;  // of one step, by size
     std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> counts;
     for (std::size_t i = 0; i < result.size(); ++i)
-      if (result[i] == Category::gradients) {
+      if (result[i] == Category::gradients && !is_bucket(h_.allocations[i])) {
         const Allocation& a = h_.allocations[i];
         auto& n = most[a.requested];
         n = std::max(n, ++counts[{step_of(a.born), a.requested}]);
       }
-    limit_by_states(most, result);
+    const bool passing = most.empty();
+    if (passing) most = passing_gradients(result);
+    limit_by_states(most, result, passing);
     Replaced replaced = replaced_states(result);
     std::map<std::int64_t, std::int64_t> known, states, before;
     for (std::size_t i = 0; i < result.size(); ++i)
@@ -251,6 +259,45 @@ class Judge {
         result[i] = Category::optimizer_states;
       }
     }
+    for (const auto& [size, n] : most) trained_ += size * n;
+    buckets_of_before(most, result);
+  }
+
+  /// Where gradients are views of buckets, what backward makes is copied there and goes at once.
+  [[nodiscard]] std::map<std::int64_t, std::int64_t> passing_gradients(
+      const std::vector<Category>& result) const {
+    std::map<std::int64_t, std::int64_t> most;  // of one step, by size
+    std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> counts;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Allocation& a = h_.allocations[i];
+      if (result[i] != Category::temporaries || a.born < 0 || a.born >= h_.events) continue;
+      const bool backward = t_.phases[static_cast<std::size_t>(a.born)] == Phase::backward;
+      if (!backward || !kept_.contains(a.requested)) continue;
+      auto& n = most[a.requested];
+      n = std::max(n, ++counts[{step_of(a.born), a.requested}]);
+    }
+    return most;
+  }
+
+  /// Blocks of no parameter's size that were there before and are together as large as all that is
+  /// trained, or less by no more than one parameter, whose bucket has its size:
+  /// DistributedDataParallel's buckets.
+  void buckets_of_before(const std::map<std::int64_t, std::int64_t>& gradients,
+                         std::vector<Category>& result) const {
+    std::int64_t trained = 0, left = 0;
+    for (const auto& [size, n] : gradients) trained += size * n;
+    const std::int64_t largest = gradients.empty() ? 0 : gradients.rbegin()->first;
+    const auto is_left = [&](std::size_t i) {
+      const Allocation& a = h_.allocations[i];
+      return result[i] == Category::unknown && a.born < 0 && persists(a) && stays(a) &&
+             !gradients.contains(a.requested) && !is_number(a);
+    };
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (is_left(i)) left += h_.allocations[i].requested;
+    const std::int64_t slack = trained / 100;
+    if (left == 0 || left > trained + slack || left + largest < trained - slack) return;
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (is_left(i)) result[i] = Category::gradients;
   }
 
   static bool is_number(const Allocation& a) { return a.requested <= 8; }
@@ -298,7 +345,7 @@ class Judge {
     for (std::size_t i = 0; i < result.size(); ++i)
       if (result[i] == Category::gradients)
         gradients[step_of(h_.allocations[i].born)] += h_.allocations[i].size;
-    std::int64_t trained = 0, left = 0;
+    std::int64_t trained = trained_, left = 0;
     for (const auto& [step, bytes] : gradients) trained = std::max(trained, bytes);
     const auto is_left = [&](std::size_t i) {
       const Allocation& a = h_.allocations[i];
@@ -313,8 +360,9 @@ class Judge {
 
   /// Other tensors of backward may have a parameter's size and live as long as a gradient: there
   /// are not more parameters of a size than leave each as many states as those of other sizes have.
+  /// Of gradients that pass there are more such tensors, and a bucket may have a parameter's size.
   void limit_by_states(std::map<std::int64_t, std::int64_t>& gradients,
-                       const std::vector<Category>& result) const {
+                       const std::vector<Category>& result, bool passing) const {
     std::map<std::int64_t, std::int64_t> kept;
     for (std::size_t i = 0; i < result.size(); ++i) {
       const Allocation& a = h_.allocations[i];
@@ -327,11 +375,14 @@ class Judge {
     for (const auto& [size, n] : gradients)
       for (std::size_t states = 0; states < votes.size(); ++states)
         if (kept[size] == static_cast<std::int64_t>(states + 1) * n) votes[states] += size * n;
-    const auto most = std::max_element(votes.begin(), votes.end());
+    auto most = std::max_element(votes.begin(), votes.end());
     if (*most == 0) return;
+    if (passing)  // more of a size than its gradients leave each fewer states than it has
+      for (auto vote = votes.begin(); vote <= votes.begin() + moments; ++vote)
+        if (*vote > 0) most = vote;
     const std::int64_t share = most - votes.begin() + 1;
     for (auto& [size, n] : gradients)
-      if (kept[size] % share == 0) n = std::min(n, kept[size] / share);
+      if (passing || kept[size] % share == 0) n = std::min(n, kept[size] / share);
   }
 
   const Snapshot& s_;
@@ -342,6 +393,7 @@ class Judge {
   std::int64_t first_backward_ = 0;
   std::set<const Allocation*> workspaces_;
   bool frees_have_stacks_ = false;
+  std::int64_t trained_ = 0;                   ///< bytes of gradients, by their sizes
   std::map<std::int64_t, std::int64_t> kept_;  ///< what stays for steps: how many of each size
 };
 

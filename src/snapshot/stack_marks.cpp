@@ -60,6 +60,8 @@ constexpr Rule rules[] = {
     {"_fsdp_collectives.py", "reduce", in_communication},
     {"torch/distributed/distributed_c10d.py", "", in_communication},
     {"torch/nn/parallel/distributed.py", "__init__", in_communication},
+    {"torch/nn/parallel/distributed.py", "_ddp_init_helper", in_buckets},
+    {"torch/nn/parallel/distributed.py", "_pre_forward", in_buckets},  // Reducer::rebuild_buckets
     {"", "getCurrentCUDABlasHandle", in_workspace},
     {"", "getCUDABlasLtWorkspace", in_workspace},
     {"", "getWorkspace", in_workspace},

@@ -20,7 +20,8 @@ enum Mark : std::uint16_t {
   in_gather = 128,      ///< FSDP gathers parameters
   in_communication = 256,
   in_workspace = 512,  ///< a library's scratch, where C++ frames were recorded
-  in_loss = 1024
+  in_loss = 1024,
+  in_buckets = 2048  ///< DistributedDataParallel makes its buckets
 };
 
 /// Marks of every stack of a snapshot, by StackId.

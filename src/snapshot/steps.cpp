@@ -50,33 +50,28 @@ std::vector<Phase> phases_of(const std::deque<Event>& trace,
 
 bool in_a_backward(Phase p) { return p == Phase::backward || p == Phase::recompute; }
 
-/// A forward, or whatever a loop does before it, that begins after a backward.
+/// A forward, or whatever a loop does before it, that begins after a backward and, where there is
+/// any evidence of an optimizer, after some of that: what is allocated between the two is of the
+/// same step.
 std::vector<std::int64_t> after_backward(const std::deque<Event>& trace,
-                                         const std::vector<Phase>& phases) {
+                                         const std::vector<Phase>& phases,
+                                         const std::vector<std::int64_t>& evidence) {
   std::vector<std::int64_t> found;
-  bool backward = false;
+  std::size_t at = 0;
+  bool backward = false, stepped = evidence.empty();
   for (std::size_t i = 0; i < trace.size(); ++i) {
+    const auto event = static_cast<std::int64_t>(i);
+    for (; at < evidence.size() && evidence[at] < event; ++at) stepped = true;
     if (in_a_backward(phases[i])) {
       backward = true;
-    } else if (backward && phases[i] != Phase::optimizer && trace[i].action == Action::alloc) {
-      found.push_back(static_cast<std::int64_t>(i));
+    } else if (backward && stepped && phases[i] != Phase::optimizer &&
+               trace[i].action == Action::alloc) {
+      found.push_back(event);
       backward = false;
+      stepped = evidence.empty();
     }
   }
   return found;
-}
-
-/// Keeps the borders that have `evidence` of an optimizer since the last one that was kept.
-std::vector<std::int64_t> with_evidence(const std::vector<std::int64_t>& borders,
-                                        const std::vector<std::int64_t>& evidence) {
-  std::vector<std::int64_t> kept;
-  std::size_t at = 0;
-  for (const std::int64_t border : borders) {
-    bool found = false;
-    for (; at < evidence.size() && evidence[at] < border; ++at) found = true;
-    if (found) kept.push_back(border);
-  }
-  return kept;
 }
 
 /// Stretches of events [begin, end) inside of the annotations whose names begin so.
@@ -209,7 +204,6 @@ Steps find_steps(const Snapshot& snapshot, const History& history,
     // Before borders are looked for: what a step replaces is no new step's, whatever its stack
     // says.
     mark_optimizer(optimizer, result.phases);
-    borders = after_backward(trace, result.phases);
     std::vector<std::int64_t> evidence;
     for (const auto& [begin, end] : optimizer) evidence.push_back(begin);
     result.how = "a step ends where record_function says that an optimizer's step ended";
@@ -223,8 +217,7 @@ Steps find_steps(const Snapshot& snapshot, const History& history,
       result.how =
           "a step ends where a forward follows a backward: with gradient accumulation these are "
           "micro-batches";
-    else
-      borders = with_evidence(borders, evidence);
+    borders = after_backward(trace, result.phases, evidence);
   } else {
     result.phases.assign(trace.size(), Phase::setup);
     std::size_t period = 0;

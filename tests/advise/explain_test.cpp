@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/module_costs.hpp"
@@ -182,6 +184,43 @@ TEST_CASE("under ZeRO 3 a checkpoint around what is in no block costs what its m
     // logits in fp32 and bf16, (256, 128256), are made again
     CHECK(of(costs, "loss").kept_bytes >= std::int64_t{256} * 128256 * 4);
   }
+}
+
+TEST_CASE("explain --trace names the attention that the plan takes") {
+  const model::ModelSpec model = model::load_model("gpt2");
+  const auto attention = [&](const OptionList& options) {
+    std::set<std::string> names;
+    for (const advise::Decision& d : advise::selective_trace(model, resolve_options(options)))
+      if (d.op.starts_with("_scaled_dot_product")) names.insert(d.op);
+    return names;
+  };
+  using Names = std::set<std::string>;
+  const OptionList step{{"--batch", "1"}, {"--seq", "512"}, {"--ac", "selective"}};
+  const auto with = [&](const char* kernel) {
+    OptionList options = step;
+    options.emplace_back("--attn", kernel);
+    return options;
+  };
+  CHECK(attention(step) == Names{"_scaled_dot_product_cudnn_attention"});  // on an H100
+  CHECK(attention(with("flash")) == Names{"_scaled_dot_product_flash_attention"});
+  CHECK(attention(with("efficient")) == Names{"_scaled_dot_product_efficient_attention"});
+  CHECK(attention(with("eager")).empty());
+}
+
+TEST_CASE("what LLM.int8() keeps of each layer's input is an activation") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const profile::Profile p = advise::plan(model, resolve_options({{"--batch", "4"},
+                                                                  {"--seq", "1024"},
+                                                                  {"--lora", "16"},
+                                                                  {"--quantize", "int8"},
+                                                                  {"--ac", "none"}}));
+  const auto of = [&](profile::Category c) {
+    return p.memory.at_peak[static_cast<std::size_t>(c)];
+  };
+  // Of its linear layers (q, k, v, o; gate, up; down) the inputs, a byte each.
+  const std::int64_t kept = model.layers * 4 * 1024 * (6 * model.hidden + model.intermediate);
+  CHECK(of(profile::Category::activations) > kept);
+  CHECK(of(profile::Category::temporaries) < kept);
 }
 
 }  // namespace ac_advisor::test

@@ -209,6 +209,24 @@ TEST_CASE("no colour in a pipe") {
   CHECK_FALSE(contains(run("advise tiny-llama").out, "\033"));
 }
 
+TEST_CASE("a plan that does not fit, an error's text and a snapshot end with the same changes") {
+  const std::string step = " llama-3.2-1b --batch 32 --seq 2048 2>/dev/null",
+                    data = std::string(ac_advisor::test::source_dir) + "/tests/snapshot/data/";
+  const auto changes = [](const Ran& ran) {
+    CHECK(ran.code == 0);
+    const std::size_t at = ran.out.find("\nchange ");
+    REQUIRE(at != std::string::npos);
+    return ran.out.substr(at, ran.out.find("\n\n", at + 1) - at);
+  };
+  const std::string planned = changes(run("plan" + step));
+  CHECK(changes(run("snapshot " + data + "oom.pickle.gz --model" + step)) == planned);
+  const std::string text =
+      "printf '%s' 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.83 GiB. GPU 0 "
+      "has a total capacity of 79.19 GiB of which 1.00 GiB is free.' | ";
+  CHECK(changes(ac_advisor::test::shell(text + std::string(ac_advisor::test::program) + " oom -" +
+                                        step)) == planned);
+}
+
 TEST_CASE("compare reads what plan and advise wrote") {
   const std::string a = scratch("compare_a.json"), b = scratch("compare_b.json");
   for (const std::string command : {"plan", "advise"}) {

@@ -79,15 +79,17 @@ def retries():
 
 
 def run(entry):
-    """Retries of each step, and the number of the one that was out of memory."""
-    counted, before = [], [retries()]
+    """Retries of each step, and the number of the one that was out of memory. Those of the set-up are none of them."""
+    counted, before = [], []
 
     class Marks(emulated_peaks.Marks):
         def enter(self, phase):
             super().enter(phase)
+            if not before:
+                before.append(retries())
             if phase is None:
-                counted.append(retries() - before[0])
-                before[0] = retries()
+                counted.append(retries() - before.pop())
+                before.append(retries())
 
     original = emulated_peaks.Marks
     emulated_peaks.Marks = Marks
@@ -124,11 +126,14 @@ def bytes_left(case):
     return [int(allocated - (64 << 20) if s is None else allocated + s * (reserved - allocated)) for s in shares]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(cases, about=__doc__):
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
+    parser.add_argument("--again", action="store_true", help="of those that the file has, at the same limits")
     options = parser.parse_args()
+    measure = emulated_peaks.measure
+    wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         emulated_peaks.start_ranks()
@@ -137,27 +142,40 @@ def main():
         with open(options.output) as file:
             done = {label(c["case"]): c for c in json.load(file)["cases"]}
     torch.ones((), device="cuda")
-    for name, case in CASES.items():
-        entry, allocated, reserved, _ = case
-        if entry.get("world", 1) != world or options.only not in name:
+
+    def measured(entry, left):
+        try:
+            emulated_peaks.nothing_left()
+        except AssertionError:  # a step that was out of memory left tensors behind
+            os._exit(3)
+        found = within(entry, left)
+        print(label(entry), found, flush=True)
+        return found
+
+    def write():
+        kept = [c for c in done.values() if c["limits"]]
+        emulated_peaks.write(options.output, kept, [c["case"] for c in kept], "h100-80gb")
+
+    def is_meant(name, entry):
+        return entry.get("world", 1) == world and options.only in name
+
+    if options.again:
+        for name, found in done.items():
+            for limit in found["limits"] if is_meant(name, found["case"]) else ():
+                if not limit.get("again"):
+                    limit |= measured(found["case"], limit["limit"]) | {"again": True}
+                    write()
+        return 0
+    for name, (entry, allocated, reserved, _) in cases.items():
+        if not is_meant(name, entry):
             continue
         found = done.setdefault(name, {"case": entry, "peak_allocated": allocated, "peak_reserved": reserved,
                                        "limits": []})
-        for left in bytes_left(case)[len(found["limits"]):]:
-            try:
-                emulated_peaks.nothing_left()
-            except AssertionError:  # a step that was out of memory left tensors behind
-                os._exit(3)
-            found["limits"].append(within(entry, left))
-            emulated_peaks.write(options.output, [c for c in done.values() if c["limits"]],
-                                 [c for c, *_ in CASES.values()], "h100-80gb")
-            print(name, found["limits"][-1], flush=True)
+        for left in bytes_left(cases[name])[len(found["limits"]):]:
+            found["limits"].append(measured(entry, left))
+            write()
     return 0
 
 
-CASES = cases()
-
 if __name__ == "__main__":
-    measure = emulated_peaks.measure
-    wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
-    sys.exit(main())
+    sys.exit(main(cases()))

@@ -109,8 +109,7 @@ class Oracle {
     }
   };
   struct Free {
-    int segment = 0;
-    std::int64_t address = 0, size = 0;
+    std::int64_t segment = 0, address = 0, size = 0;
     std::int64_t could_be = 0;  // with the unmapped addresses behind it
   };
 
@@ -162,8 +161,13 @@ class Oracle {
     if (options_.expandable_segments) return expand(size, stream, small);
     const std::int64_t bytes = small ? 2 * MiB : size < 10 * MiB ? 20 * MiB : up(size, 2 * MiB);
     if (!reserve(bytes)) return std::nullopt;
-    segments_[++last_segment_] = {stream, small, bytes, {0}, {}};
-    return Free{last_segment_, 0, bytes, bytes};
+    std::int64_t lowest = 0;
+    for (const auto& [address, s] : segments_) {
+      if (address - lowest >= bytes) break;
+      lowest = address + s.granule;
+    }
+    segments_[lowest] = {stream, small, bytes, {0}, {}};
+    return Free{lowest, 0, bytes, bytes};
   }
 
   std::optional<Free> expand(std::int64_t size, int stream, bool small) {
@@ -214,9 +218,10 @@ class Oracle {
   }
 
   AllocatorOptions options_;
-  std::map<int, Segment> segments_;  // in the order that they were made
-  std::map<int, std::pair<int, std::int64_t>> live_;
-  int last_segment_ = 0;
+  // by address; expandable ones in the order that they were made
+  std::map<std::int64_t, Segment> segments_;
+  std::map<int, std::pair<std::int64_t, std::int64_t>> live_;
+  std::int64_t last_segment_ = 0;
   std::int64_t peak_allocated_ = 0, peak_reserved_ = 0;
 };
 
@@ -431,6 +436,25 @@ TEST_CASE("caching allocator: peaks are kept until they are reset") {
   CHECK(a.peak_allocated() == 16 * MiB);
   CHECK(a.peak_reserved() == 16 * MiB);
   a.free(first);
+}
+
+TEST_CASE("caching allocator: what was released is asked for again, the lowest addresses first") {
+  CachingAllocator a;
+  const Handle low = a.allocate(20 * MiB), middle = a.allocate(40 * MiB);
+  const Handle high = a.allocate(20 * MiB);
+  CHECK(a.address(high) == 60 * MiB);
+  a.free(low);
+  a.empty_cache();
+  const Handle again = a.allocate(12 * MiB);
+  CHECK(a.address(again) == 0);
+  // Of two free blocks of 20 MiB the one that was made later is the lower one.
+  a.free(middle);
+  a.empty_cache();
+  const Handle lower = a.allocate(20 * MiB);
+  CHECK(a.address(lower) == 12 * MiB);
+  a.free(high);
+  a.free(lower);
+  CHECK(a.address(a.allocate(20 * MiB)) == 12 * MiB);
 }
 
 TEST_CASE("caching allocator: over the limit, whole free segments are released and it retries") {

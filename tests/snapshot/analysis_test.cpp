@@ -29,8 +29,9 @@ TEST_CASE("peaks are those that a counter saw, to the byte") {
 }
 
 TEST_CASE("categories are those that the training had, to the byte") {
-  for (const char* name : {"train", "torch_2_0", "expandable", "late", "wrapped", "two_devices",
-                           "frozen", "frozen_late", "own_optimizer_late"}) {
+  for (const char* name :
+       {"train", "torch_2_0", "expandable", "late", "wrapped", "two_devices", "frozen",
+        "frozen_late", "own_optimizer_late", "distributed", "distributed_late"}) {
     CAPTURE(name);
     const std::string file = std::string(name) + ".pickle.gz";
     CHECK(test::at_peak(test::analyzed(file)) == test::expected_of(file)["at_peak"]);
@@ -64,6 +65,13 @@ TEST_CASE("a step ends after its optimizer's: four steps, the first with the mod
   for (std::size_t k = 1; k < 4; ++k) CHECK(a.steps[k].peak_allocated == a.peak_allocated);
   CHECK(a.peak_phase == "backward");
   CHECK(a.steps[1].peak_by_phase[2] == a.peak_allocated);
+}
+
+TEST_CASE("what is allocated between backward and the optimizer's step begins no step") {
+  const Analysis a = test::analyzed("distributed.pickle.gz");
+  REQUIRE(a.steps.size() == 4);
+  for (const StepSummary& s : a.steps) CHECK(s.complete);
+  CHECK(test::analyzed("distributed_late.pickle.gz").steps.size() == 3);
 }
 
 TEST_CASE("a history that begins late says so") {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Real PyTorch's snapshots against its own counters: peaks to the byte, categories within 1 %.
+"""Real PyTorch's snapshots against its own counters: peaks to the byte, each step's too, categories within 1 %.
 
 Needs torch, transformers and a CUDA device, a real or an emulated one:
 
     tests/snapshot/check_pytorch.py --program build/release/ac-advisor [--model FOLDER]
+    ac-advisor dryrun --world 4 -- python tests/snapshot/check_pytorch.py ...    # DistributedDataParallel's
 
 Each way of recording is a process of its own, for the history is the process's.
 """
@@ -16,6 +17,7 @@ import tempfile
 
 WAYS = ("python", "cpp", "none", "late", "ring", "checkpoint", "foreach", "own", "own-late", "lora", "lora-late", "qlora",
         "qlora-late")
+OF_RANKS = ("ddp", "ddp-late", "views", "views-late")  # gradients as copies in buckets, or as views of them
 
 
 def rounded(size):
@@ -98,26 +100,37 @@ def train(way, model_folder, folder):
     if way == "checkpoint":
         model.gradient_checkpointing_enable({"use_reentrant": False})
     fused = {"foreach": True} if way == "foreach" else {"fused": True}
+    forward = model
+    if way in ("ddp", "views"):
+        torch.distributed.init_process_group("nccl")
+        forward = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=way == "views")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = own_adamw()(trained) if way == "own" else torch.optim.AdamW(trained, **fused)
+    peaks = []  # of the steps that were recorded
     for step in range(4):
         if late and step == 2:
+            peaks.clear()
             torch.cuda.reset_peak_memory_stats()
             torch.cuda.memory._record_memory_history(**options)
         ids = torch.zeros(2, 128, dtype=torch.long).to("cuda")
-        out = model(input_ids=ids, labels=ids)
+        out = forward(input_ids=ids, labels=ids)
         out.loss.backward()
         optimizer.step()
+        peaks.append(torch.cuda.max_memory_allocated())
+        reserved = torch.cuda.max_memory_reserved()  # which only grows here
+        torch.cuda.reset_peak_memory_stats()
         optimizer.zero_grad()
     torch.cuda.synchronize()
     torch.cuda.memory._dump_snapshot(os.path.join(folder, "s.pickle"))
     states = [v for s in optimizer.state.values() for v in s.values()
               if torch.is_tensor(v) and v.is_cuda]
-    told = {"peak_allocated_bytes": torch.cuda.max_memory_allocated(),
-            "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
+    told = {"peak_allocated_bytes": max(peaks), "steps": peaks,
+            "peak_reserved_bytes": reserved,
             "parameters": sum(rounded(t.numel() * t.element_size())
                               for p in model.parameters() for t in tensors_of(p)),
             "optimizer_states": sum(rounded(v.numel() * v.element_size()) for v in states)}
+    if way == "ddp" and not late:  # late one bucket may be of a parameter's size; views peak with both buckets
+        told["gradients"] = told["parameters"]
     with open(os.path.join(folder, "told.json"), "w") as file:
         json.dump(told, file)
     sys.stdout.flush()
@@ -134,10 +147,15 @@ def check(way, program, model_folder):
         text = subprocess.run(
             [program, "snapshot", os.path.join(folder, "s.pickle"), "--format", "json"],
             check=True, capture_output=True, env=plain).stdout
-    memory = json.loads(text)["memory"]
+    snapshot, memory = json.loads(text)["snapshot"], json.loads(text)["memory"]
     found = {**memory["at_peak"], **memory}
-    bad = [k for k in ("peak_allocated_bytes", "peak_reserved_bytes") if found[k] != told[k]]
-    bad += [k for k in ("parameters", "optimizer_states") if abs(found[k] / told[k] - 1) > 0.01]
+    ring = way == "ring"  # which has lost the first of them
+    found["steps"] = [step["peak_allocated_bytes"] for step in snapshot["steps"] if step["complete"] or not ring]
+    if ring:
+        told["steps"] = told["steps"][-len(found["steps"]):]
+    bad = [k for k in ("peak_allocated_bytes", "peak_reserved_bytes", "steps") if found[k] != told[k]]
+    bad += [k for k in ("parameters", "optimizer_states", "gradients")
+            if k in told and abs(found[k] / told[k] - 1) > 0.01]
     print(f"{way:11} peak {told['peak_allocated_bytes']:,} B:",
           "as told" if not bad else {k: (found[k], told[k]) for k in bad})
     return not bad
@@ -147,12 +165,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/release/ac-advisor")
     parser.add_argument("--model", default="")
-    parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--way", choices=WAYS + OF_RANKS)
     parser.add_argument("--folder")
     a = parser.parse_args()
     if a.way:
         train(a.way, a.model, a.folder)
-    sys.exit(0 if all([check(way, a.program, a.model) for way in WAYS]) else 1)
+    ways = OF_RANKS if int(os.environ.get("WORLD_SIZE", "1")) > 1 else WAYS
+    sys.exit(0 if all([check(way, a.program, a.model) for way in ways]) else 1)
 
 
 if __name__ == "__main__":

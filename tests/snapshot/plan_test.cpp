@@ -127,6 +127,18 @@ TEST_CASE("every format tells the peak") {
   CHECK(page.find("{{") == std::string::npos);
 }
 
+TEST_CASE("the page has every frame of an allocation, not the nearest alone") {
+  const snapshot::Analysis a = test::analyzed("train.pickle.gz");
+  const std::string page = reports::html(a);
+  std::size_t deepest = 0;
+  for (const auto& bar : a.bars) {
+    deepest = std::max(deepest, bar.stack.size());
+    for (const std::string& frame : bar.stack)  // "<module>" is escaped
+      CHECK(page.find(frame.substr(0, frame.find('<'))) != std::string::npos);
+  }
+  CHECK(deepest > 1);
+}
+
 TEST_CASE("a hostile stack is text in the page, never markup") {
   snapshot::Analysis a = test::analyzed("train.pickle.gz");
   a.origin = "<script>alert(1)</script>";

@@ -1,11 +1,15 @@
-// tests/trace/data/kineto_*.json are written by hand in the form of torch.profiler's traces: two
-// steps, without and with a checkpoint.
+// tests/trace/data/kineto_*.json, but for kineto_ddp.json.gz, are written by hand in the form of
+// torch.profiler's traces: two steps, without and with a checkpoint.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <map>
 #include <sstream>
+#include <string>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/read.hpp"
+#include "ac_advisor/trace/summary.hpp"
 #include "trace/find.hpp"
 #include "trace/kineto_event.hpp"
 
@@ -281,6 +285,20 @@ TEST_CASE("Kineto: an op that runs again belongs to the modules whose frames are
   CHECK(trace.recomputed[0].path ==
         "ProfilerStep/nn.Module: Net_0/nn.Module: Block_1/nn.Module: Linear_1");
   CHECK(trace.recomputed[0].kernels == 1);
+}
+
+TEST_CASE("Kineto: under DDP what a convolutional net runs again belongs to the layers that do") {
+  // torch.profiler's own events of ops and modules, a kernel for each op (make_ddp.py): two blocks
+  // of a convolution, a norm, an addition and a ReLU.
+  const TraceFile file = read_trace(test::fixture_path("kineto_ddp.json.gz"));
+  REQUIRE(file.processes.size() == 1);
+  std::map<std::string, std::int64_t> kernels;
+  for (const RecomputedTotal& op : file.processes[0].recomputed)
+    kernels[module_kind(module_of(op.path))] += op.kernels;
+  const std::string block = "DistributedDataParallel.Net.Block";
+  CHECK(kernels ==
+        std::map<std::string, std::int64_t>{
+            {block, 2}, {block + ".Conv2d", 2}, {block + ".BatchNorm2d", 2}, {block + ".ReLU", 2}});
 }
 
 TEST_CASE("Kineto: other JSON is refused by what it lacks, and nesting has an end") {

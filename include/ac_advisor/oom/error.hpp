@@ -40,6 +40,7 @@ struct Error {
   Kind kind = Kind::allocator;
   std::string backend = "CUDA";  ///< or "HIP", "XPU"
   std::string message;           ///< its first sentence or two, one line
+  bool old_wording = false;      ///< PyTorch's until 2.0: "(GPU 0; 15.78 GiB total capacity; …)"
   std::optional<Amount> requested, capacity, free;
   std::optional<Amount> allocated;                ///< by PyTorch, in tensors
   std::optional<Amount> unallocated;              ///< reserved by PyTorch, in no tensor

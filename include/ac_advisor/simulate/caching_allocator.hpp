@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace ac_advisor::simulate {
@@ -12,7 +13,8 @@ struct AllocatorOptions {
 };
 
 /// A replica of PyTorch 2.11's CUDA caching allocator (c10/cuda/CUDACachingAllocator.cpp): rounding
-/// to 512 B, a small and a large pool a stream, best fit, splitting, merging. Bytes throughout.
+/// to 512 B, a small and a large pool a stream, best fit, splitting, merging. Bytes throughout. A
+/// segment has the lowest addresses that are free.
 /// Not modelled: record_stream, graph pools, max_split_size, garbage collection, and the end of an
 /// expandable segment's range of addresses (9/8 of the device's memory there, 10 TiB here).
 class CachingAllocator {
@@ -100,6 +102,8 @@ class CachingAllocator {
   void erase_unmapped(Handle handle);
 
   [[nodiscard]] bool reserve(std::int64_t bytes);
+  [[nodiscard]] std::int64_t take_addresses(std::int64_t bytes);
+  void give_addresses(std::int64_t address, std::int64_t bytes);
   [[nodiscard]] Handle grow(std::int16_t pool, std::int64_t size);
   [[nodiscard]] Handle expand(std::int16_t pool, std::int64_t size);
   [[nodiscard]] Handle expandable_block(std::int16_t pool, std::int64_t size);
@@ -110,7 +114,8 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   Handle recycled_ = -1;  ///< first entry of blocks_ not in use, the others by `next`
   std::vector<Pool> pools_;
-  std::int64_t next_address_ = 0;
+  std::map<std::int64_t, std::int64_t> gaps_;  ///< bytes, by address: segments that were given back
+  std::int64_t next_address_ = 0;              ///< above all of them
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
   std::int64_t segments_ = 0;
   std::int64_t retries_ = 0, released_segments_ = 0;

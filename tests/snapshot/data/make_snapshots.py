@@ -201,12 +201,23 @@ class Training:
         if self.a.allocated == self.a.peak_allocated:
             self.at_peak = {k: sum(b.size for b in v) for k, v in self.live(**more).items()}
 
+    def begin_forward(self):
+        pass
+
+    def end_backward(self):
+        pass
+
+    def make_gradient(self, **live):
+        self.gradients.append(self.a.alloc(self.weight, self.stack(AUTOGRAD)))
+        self.note(**live)
+
     def step(self):
         a = self.a
         for g in self.gradients:
             a.free(g, self.stack(ZERO))
         self.gradients = []
         batch = [a.alloc(65536, self.stack(BATCH))]
+        self.begin_forward()
         kept = []
         for _ in range(self.layers):
             scratch = a.alloc(self.activation // 2, self.stack(LAYER))
@@ -223,8 +234,7 @@ class Training:
             now = a.alloc(self.activation, self.stack(AUTOGRAD))
             both = [now] + ([upstream] if upstream else [])
             self.note(activations=kept, temporaries=both, inputs=batch)
-            self.gradients.append(a.alloc(self.weight, self.stack(AUTOGRAD)))
-            self.note(activations=kept, temporaries=both, inputs=batch)
+            self.make_gradient(activations=kept, temporaries=both, inputs=batch)
             if upstream:
                 a.free(upstream, self.stack(AUTOGRAD))
             upstream = now
@@ -232,6 +242,7 @@ class Training:
         a.free(upstream, self.stack(AUTOGRAD))
         while kept:
             a.free(kept.pop(), self.stack(AUTOGRAD))
+        self.end_backward()
         if not self.states:
             for _ in range(2 * self.layers):
                 self.states.append(a.alloc(self.weight, self.stack(OPTIM)))
@@ -242,6 +253,36 @@ class Training:
         self.note(activations=kept, temporaries=[scratch], inputs=batch)
         a.free(scratch, self.stack(OPTIM))
         a.free(batch[0], self.stack(MAIN))
+
+
+DISTRIBUTED = SITE + "torch/nn/parallel/distributed.py"
+WRAP = [frame(DISTRIBUTED, 1255, "_ddp_init_helper"), frame(DISTRIBUTED, 896, "__init__")] + MAIN
+REBUILD = [frame(DISTRIBUTED, 1584, "_pre_forward"), frame(DISTRIBUTED, 1695, "forward")] + CALL + MAIN
+
+
+class Distributed(Training):
+    """Gradients are views of buckets: one until the second step's forward, two from then on. What backward makes is
+    copied into them."""
+
+    def build(self):
+        super().build()
+        self.buckets = [self.a.alloc(self.layers * self.weight, self.stack(WRAP))]
+
+    def make_gradient(self, **live):
+        own = self.a.alloc(self.weight, self.stack(AUTOGRAD))
+        self.note(**{**live, "temporaries": live["temporaries"] + [own]})
+        self.a.free(own, self.stack(AUTOGRAD))
+
+    def begin_forward(self):
+        if self.states and len(self.buckets) == 1:
+            self.a.free(self.buckets[0], self.stack(REBUILD))
+            self.buckets = [self.a.alloc(self.layers // 2 * self.weight, self.stack(REBUILD)) for _ in range(2)]
+
+    def end_backward(self):
+        self.a.free(self.a.alloc(600, self.stack(MAIN)), self.stack(MAIN))  # of no forward
+
+    def live(self, **more):
+        return {**super().live(**more), "gradients": self.buckets}
 
 
 OWN = [frame("/home/user/my_optim.py", 73, "step"),
@@ -401,8 +442,16 @@ def main(folder):
     write("late.pickle.gz", snapshot(a), a, t)
     a, t = late(Frozen, 3)
     write("frozen_late.pickle.gz", snapshot(a), a, t)
+    a, t = late(Distributed, 3)
+    write("distributed_late.pickle.gz", snapshot(a), a, t)
     a, t = late(OwnOptimizer, 1)
     write("own_optimizer_late.pickle.gz", snapshot(a), a, t)
+    allocator = Allocator()
+    training = Distributed(allocator)
+    training.build()
+    for _ in range(4):
+        training.step()
+    write("distributed.pickle.gz", snapshot(allocator), allocator, training)
     allocator = Allocator()
     training = Annotated(allocator)
     training.build()
