@@ -68,7 +68,10 @@ constexpr Effect effects[] = {
      "the model has no experts that tokens are routed to"},
     {"balanced_routing", [](const ModelSpec& m, const StepConfig&) { return m.moe.has_value(); },
      "the model has no experts that tokens are routed to"},
-    {"freeze", [](const ModelSpec& m, const StepConfig&) { return m.tower.has_value(); },
+    {"freeze",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.tower.has_value() || c.run.frozen.decoder;
+     },
      "the model has no encoder of images"},
     {"overlap_comm", [](const ModelSpec&, const StepConfig& c) { return !c.megatron(); },
      "it is about DeepSpeed's buckets; Megatron-core has its own"},
@@ -122,6 +125,7 @@ std::vector<std::string> without_effect(const ModelSpec& model, const OptionList
     told.push_back(fmt::format("{}{}{} has no effect: {}", option, value.empty() ? "" : " ", value,
                                effect->because));
   }
+  std::sort(told.begin(), told.end());  // in whatever order the options were given
   return told;
 }
 

@@ -91,6 +91,13 @@ TEST_CASE("of options in any order the step is the same") {
   CHECK(compared == 500);
 }
 
+TEST_CASE("what has no effect is told in one order, whatever that of the options") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList one{{"--threads", "4"}, {"--capacity-factor", "2"}, {"--no-sync", ""}};
+  const OptionList other(one.rbegin(), one.rend());
+  CHECK(advise::resolve(model, one).notes == advise::resolve(model, other).notes);
+}
+
 TEST_CASE("of an option that is given twice the last counts") {
   CHECK(resolve_options({{"--batch", "2"}, {"--batch", "4"}}).run.batch == 4);
   CHECK_FALSE(
