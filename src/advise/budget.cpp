@@ -1,18 +1,16 @@
 // --ac budget:SIZE. Formulation: each block takes one mode out of none, attention, selective, full;
-// minimise the recomputation time subject to allocated peak <= SIZE. Solver: blocks of one model
-// are alike, so a plan is "the first c blocks full, the next b in one intermediate mode, the rest
-// none" (what is recomputed first in backward is what is recomputed while least is saved); plans
-// are taken in the order of their time, and the first whose simulated peak fits is the answer.
-// Every budget walks the same order, so a larger one never gives a slower plan. The bound is the
-// linear relaxation of the same knapsack with per-block savings. The estimates that order the plans
-// may err by a little, and one mode over all blocks may be no such plan (grouped:K, every:K, sqrt),
-// so at the end these are planned too wherever they may win: none fits the budget and recomputes
-// less than the answer.
-// Of compiled blocks (--kernels compiled) the modes are none, selective, full and PyTorch's own
-// memory-budget:F, and what is minimised is what a mode adds to the step: a compiled backward
-// recomputes within its own kernels, and runs fewer of others. Every different cut that F gives is
-// found by halving the interval, and is among the plans over all blocks, so that no F holds no more
-// and is faster.
+// minimise what recomputation adds to the step subject to allocated peak <= SIZE: not its kernels'
+// time, as a step that waits for the host pays launches, and a compiled backward recomputes within
+// its own kernels. Solver: blocks of one model are alike, so a plan is "the first c blocks full,
+// the next b in one intermediate mode, the rest none" (what is recomputed first in backward is what
+// is recomputed while least is saved); plans are taken in the order of their time, and the first
+// whose simulated peak fits is the answer. The bound is the linear relaxation of the same knapsack
+// with per-block savings. The estimates that order the plans err where the step waits for the host,
+// and one mode over all blocks may be no such plan (grouped:K, every:K, sqrt), so at the end these
+// are planned too: none fits the budget and makes a faster step than the answer. Of compiled blocks
+// (--kernels compiled) the modes are none, selective, full and PyTorch's own memory-budget:F. Every
+// different cut that F gives is found by halving the interval, and is among the plans over all
+// blocks, so that no F holds no more and is faster.
 #include "budget.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +35,7 @@ namespace {
 
 struct Measured {
   std::int64_t peak = 0;
-  double recompute = 0;  ///< seconds; of compiled blocks: what they add to the step without any
+  double added = 0;  ///< seconds, to the step without checkpoints
 };
 
 /// A mode applied to every block: what it saves and costs a block.
@@ -45,7 +43,7 @@ struct Choice {
   AcMode mode{};
   double share = 1;    ///< of memory-budget:F
   double bytes = 0;    ///< saved at the peak, a block
-  double seconds = 0;  ///< recomputed, a block
+  double seconds = 0;  ///< added to the step, a block
 };
 
 /// A mode a block; or one mode over all of them, whose regions may be several blocks.
@@ -94,8 +92,8 @@ class Solver {
 
   Solved run() {
     none_ = measure(all(AcMode::none));
-    without_ = compiled_ ? none_.recompute : 0;
-    none_.recompute -= without_;
+    without_ = none_.added;
+    none_.added = 0;
     const Uniform full{all(AcMode::full), measure(all(AcMode::full))};
     uniform_ = {{all(AcMode::none), none_}, full};
     choices_ = {choice(full)};
@@ -150,15 +148,14 @@ class Solver {
         simulate::walk_memory(step, schedule, memory_model(step, schedule, device_, config)).peak;
     const simulate::StepTime time = simulate::walk_time(
         step, device_, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
-    m.recompute = compiled_ ? time.step - without_
-                            : time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    m.added = time.step - without_;
     return m;
   }
 
   [[nodiscard]] Choice choice(const Uniform& all) const {
     const double n = static_cast<double>(blocks_);
     return {all.modes.of.front(), all.modes.share,
-            static_cast<double>(none_.peak - all.measured.peak) / n, all.measured.recompute / n};
+            static_cast<double>(none_.peak - all.measured.peak) / n, all.measured.added / n};
   }
   void add_choice(const Modes& modes) {
     add(modes);
@@ -201,7 +198,7 @@ class Solver {
     }
   }
   static bool same(const Measured& a, const Measured& b) {
-    return a.peak == b.peak && std::abs(a.recompute - b.recompute) < 1e-9;
+    return a.peak == b.peak && std::abs(a.added - b.added) < 1e-9;
   }
   /// Whether two others, each in a part of the blocks, save as much in no more time; none is one.
   [[nodiscard]] bool is_mixed(const Choice& c, const std::vector<Uniform>& shares) const {
@@ -284,13 +281,14 @@ class Solver {
     add({{}, AcMode::sqrt});
   }
 
-  /// every:K where it may fit and take no longer than `seconds`.
-  void add_every(double seconds) {
+  /// every:K where it may fit: of those that recompute as many blocks the least K and the largest.
+  void add_every() {
     const double budget = static_cast<double>(config_.memory.ac_arg);
+    const auto recomputed = [this](std::int64_t k) { return (blocks_ + k - 1) / k; };
     for (std::int64_t k = 2; k <= blocks_; ++k) {
-      const std::int64_t full = (blocks_ + k - 1) / k;
-      const double time = static_cast<double>(full) * choices_[0].seconds;
-      if (0.98 * time > seconds || predicted({time, full, 0, 0}) > budget * 1.02) continue;
+      const std::int64_t full = recomputed(k);
+      if (recomputed(k - 1) == full && k < blocks_ && recomputed(k + 1) == full) continue;
+      if (predicted({0, full, 0, 0}) > budget * 1.02) continue;
       Modes modes = all(AcMode::none);
       for (std::int64_t i = 0; i < blocks_; i += k)
         modes.of[static_cast<std::size_t>(i)] = AcMode::full;
@@ -300,15 +298,13 @@ class Solver {
 
   void add(const Modes& modes) { uniform_.push_back({modes, measure(modes)}); }
 
-  /// `modes`, or what fits too and recomputes less, or as much and holds less: one mode over all
-  /// blocks.
+  /// `modes`, or one mode over all blocks that fits too and adds less, or as much and holds less.
   void prefer_uniform(Modes& modes, Measured& m) {
-    const double seconds = fits(m) ? m.recompute : 1e300;
-    add_every(seconds);
+    add_every();
     for (const Uniform& u : uniform_) {
       if (!fits(u.measured)) continue;
-      const bool better = u.measured.recompute < m.recompute ||
-                          (u.measured.recompute == m.recompute && u.measured.peak < m.peak);
+      const bool better =
+          u.measured.added < m.added || (u.measured.added == m.added && u.measured.peak < m.peak);
       if (fits(m) && !better) continue;
       modes = u.modes;
       m = u.measured;
@@ -325,18 +321,17 @@ class Solver {
     result.least_feasible = none_.peak;
     for (const Uniform& u : uniform_)
       result.least_feasible = std::min(result.least_feasible, u.measured.peak);
-    result.formulation =
-        compiled_
-            ? "one mode per block (none, selective, full, memory-budget:F): least time added "
-              "to the step with the allocated peak within the budget"
-            : "one mode per block (none, attention, selective, full), or grouped:K, sqrt over "
-              "all: least recomputation time with the allocated peak within the budget";
+    result.formulation = fmt::format(
+        "one mode per block ({}: least time added to the step with the allocated peak within the "
+        "budget",
+        compiled_ ? "none, selective, full, memory-budget:F)"
+                  : "none, attention, selective, full), or every:K, grouped:K, sqrt over all");
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
-    result.recompute_seconds = m.recompute;
+    result.recompute_seconds = m.added;
     result.lower_bound_seconds = std::min(
         relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.memory.ac_arg)),
-        m.recompute);
-    result.gap = m.recompute > 0 ? 1.0 - result.lower_bound_seconds / m.recompute : 0.0;
+        m.added);
+    result.gap = m.added > 0 ? 1.0 - result.lower_bound_seconds / m.added : 0.0;
     result.plan = describe(modes);
     solved.budget = result;
     return solved;
@@ -367,7 +362,7 @@ class Solver {
   const simulate::Device& device_;
   bool compiled_;
   std::int64_t blocks_;
-  double without_ = 0;  ///< seconds of a step of compiled blocks without checkpoints
+  double without_ = 0;  ///< seconds of the step without checkpoints
   Measured none_;
   std::vector<Uniform> uniform_;
   std::vector<Choice> choices_;  ///< full first

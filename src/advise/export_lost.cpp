@@ -96,8 +96,11 @@ void note_lost(const Setting& s, ExportResult& out) {
                           typed(row, theirs));
   }
   if (!lost.empty())
-    out.notes.push_back(fmt::format("not in the file: {}; plan with --framework {} for its step",
-                                    lost, preset_of(s)));
+    out.notes.push_back(
+        s.c.runtime.framework == preset_of(s)
+            ? fmt::format("not in the file: {}; plan without for its step", lost)
+            : fmt::format("not in the file: {}; plan with --framework {} for its step", lost,
+                          preset_of(s)));
 }
 
 }  // namespace ac_advisor::advise::exports

@@ -30,6 +30,7 @@
 #include "simulate/memory_device.hpp"
 #include "task_phases.hpp"
 #include "torch_dtype.hpp"
+#include "without_effect.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -416,6 +417,11 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     notes.emplace_back(
         "accelerate keeps what it trains in fp32 under FSDP2, whatever dtype the model was loaded "
         "in, unless bf16 is False (--param-dtype bf16 --autocast none)");
+  if (c.memory.reentrant)
+    notes.emplace_back(
+        "checkpoints are reentrant: torch.utils.checkpoint(use_reentrant=True), PyTorch's default, "
+        "which PEFT's prepare_model_for_kbit_training leaves, and transformers' before 5.0; "
+        "--no-ac-reentrant plans the other kind");
   if (model::has_own_layers(c.run.transformer_impl))
     notes.push_back(
         fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and {}; "
@@ -687,7 +693,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += trained;
   }
   if (config.runtime.kind == Runtime::pytorch)
-    result.evidence = evidence::evidence_of(model, solved.settled);
+    result.evidence = evidence::evidence_of(model, with_effects_alone(model, solved.settled));
   result.budget = solved.budget;
   PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
   result.memory = std::move(memory.memory);

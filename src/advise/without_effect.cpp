@@ -66,6 +66,15 @@ constexpr Effect effects[] = {
     {"capacity_factor",
      [](const ModelSpec& m, const StepConfig&) { return m.moe && !m.moe->every_expert; },
      "the model has no experts that tokens are routed to"},
+    {"balanced_routing", [](const ModelSpec& m, const StepConfig&) { return m.moe.has_value(); },
+     "the model has no experts that tokens are routed to"},
+    {"freeze",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.tower.has_value() || c.run.frozen.decoder;
+     },
+     "the model has no encoder of images"},
+    {"overlap_comm", [](const ModelSpec&, const StepConfig& c) { return !c.megatron(); },
+     "it is about DeepSpeed's buckets; Megatron-core has its own"},
     {"fp32_embedding_states", [](const ModelSpec&, const StepConfig& c) { return of_8_bits(c); },
      "it is about bitsandbytes' 8-bit optimizers: --optimizer adamw-8bit or paged-adamw-8bit"},
     {"compile_unit",
@@ -97,6 +106,15 @@ bool changes_step(std::string_view key, const ModelSpec& model, const StepConfig
   return without(key, model, config) == nullptr;
 }
 
+StepConfig with_effects_alone(const ModelSpec& model, StepConfig config) {
+  const StepConfig defaults;
+  for (const Effect& effect : effects) {
+    const OptionRow* row = find_option_key(effect.key);
+    if (!effect.acts(model, config)) row->set(*row, row->get(defaults), config);
+  }
+  return config;
+}
+
 std::vector<std::string> without_effect(const ModelSpec& model, const OptionList& by_hand,
                                         const StepConfig& config) {
   std::vector<std::string> told;
@@ -107,6 +125,7 @@ std::vector<std::string> without_effect(const ModelSpec& model, const OptionList
     told.push_back(fmt::format("{}{}{} has no effect: {}", option, value.empty() ? "" : " ", value,
                                effect->because));
   }
+  std::sort(told.begin(), told.end());  // in whatever order the options were given
   return told;
 }
 

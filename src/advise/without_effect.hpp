@@ -14,6 +14,9 @@ namespace ac_advisor::advise {
 [[nodiscard]] bool changes_step(std::string_view key, const model::ModelSpec& model,
                                 const StepConfig& config);
 
+/// The configuration with each option that changes nothing of its step at its default.
+[[nodiscard]] StepConfig with_effects_alone(const model::ModelSpec& model, StepConfig config);
+
 /// A sentence for each option by hand that says something of what this step does not have:
 /// "--threads 8 has no effect: h100-80gb is a GPU". The one place where that is told.
 [[nodiscard]] std::vector<std::string> without_effect(const model::ModelSpec& model,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/device.hpp"
+#include "emulator/record.hpp"
 
 namespace emulator::memory {
 namespace {
@@ -103,7 +104,10 @@ bool charge_locked(Arena& a, std::size_t bytes) {
     return false;
   }
   a.balance.in_use += bytes;
-  a.balance.peak = std::max(a.balance.peak, a.balance.in_use);
+  if (a.balance.in_use > a.balance.peak) {
+    a.balance.peak = a.balance.in_use;
+    record::tell_balance(static_cast<int>(&a - state().arenas.data()), a.balance);
+  }
   return true;
 }
 

@@ -81,18 +81,28 @@ class Lines {
   std::size_t bytes_ = 0;
 };
 
+void add_balance(Lines& lines, int index, const memory::Balance& b) {
+  lines.add(
+      R"({"kind":"device","index":%d,"in_use_bytes":%llu,"peak_bytes":%llu,"failures":%llu,"failed_bytes":%llu,"total_bytes":%llu,"context_bytes":%llu})"
+      "\n",
+      index, number(b.in_use), number(b.peak), number(b.failures), number(b.failed),
+      number(device().total_bytes), number(device().context_bytes));
+}
+
 }  // namespace
+
+void tell_balance(int index, const memory::Balance& b) noexcept {
+  if (path[0] == '\0' || user != ::getpid()) return;
+  Lines lines;
+  add_balance(lines, index, b);
+  lines.append();
+}
 
 void tell_counters() noexcept {
   if (path[0] == '\0' || user != ::getpid()) return;
   Lines lines;
   for (int d = 0; d < device_count(); ++d)
-    if (const auto b = memory::balance_unless_locked(d))
-      lines.add(
-          R"({"kind":"device","index":%d,"in_use_bytes":%llu,"peak_bytes":%llu,"failures":%llu,"failed_bytes":%llu,"total_bytes":%llu,"context_bytes":%llu})"
-          "\n",
-          d, number(b->in_use), number(b->peak), number(b->failures), number(b->failed),
-          number(device().total_bytes), number(device().context_bytes));
+    if (const auto b = memory::balance_unless_locked(d)) add_balance(lines, d, *b);
   for (std::size_t s = 0; s < segment_count; ++s)
     for (std::size_t a = 0; a < activity_count; ++a)
       lines.add(R"({"kind":"activity","segment":"%s","activity":"%s","times":%llu,"bytes":%llu})"
@@ -104,9 +114,13 @@ void tell_counters() noexcept {
 
 namespace {
 
-/// A crash ends the process as it would have, but for what was counted until then.
+/// A crash ends the process as it would have, but for what was counted until then: also where the
+/// signal was sent, and no instruction would bring it again.
 constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-extern "C" void on_fatal_signal(int) { tell_counters(); }
+extern "C" void on_fatal_signal(int signal) {
+  tell_counters();
+  ::raise(signal);  // reset to its default, and held back until the handler returns
+}
 
 void watch_fatal_signals() {
   for (const int signal : fatal_signals) {

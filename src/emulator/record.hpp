@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "emulator/memory.hpp"
+
 /// What the process did to the device, in segments that the program's phases set, and the file it
 /// goes to: a JSON object a line, in the folder that AC_ADVISOR_EMULATOR_RECORD names. Lines are
 /// appended as they come: a process that is killed, crashes or becomes another program leaves what
@@ -33,6 +35,9 @@ void touch() noexcept;
 
 /// Appends a line of the program's own (a JSON object).
 void add_line(std::string line);
+
+/// Appends a device's new peak as soon as it is one: no handler runs where the process is killed.
+void tell_balance(int device, const memory::Balance& balance) noexcept;
 
 /// Appends what devices and activities have come to; allocates nothing and waits for no lock.
 void tell_counters() noexcept;

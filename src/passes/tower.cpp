@@ -194,6 +194,9 @@ constexpr Exclusion exclusions_of_tower[] = {
        return with_images(c) && c.run.frozen.tower && c.run.frozen.projector &&
               c.run.frozen.decoder;
      }},
+    {"--freeze decoder, a model without an encoder of images", "nothing is trained then",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) { return !m.tower && c.run.frozen.decoder; }},
     {"--freeze decoder --loss other than ce",
      "what other losses make of a frozen head is not planned yet", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {

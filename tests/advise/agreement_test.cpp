@@ -7,6 +7,7 @@
 #include "ac_advisor/advise/explain.hpp"
 #include "ac_advisor/advise/largest.hpp"
 #include "ac_advisor/advise/module_costs.hpp"
+#include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -90,6 +91,13 @@ TEST_CASE("of options in any order the step is the same") {
   CHECK(compared == 500);
 }
 
+TEST_CASE("what has no effect is told in one order, whatever that of the options") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList one{{"--threads", "4"}, {"--capacity-factor", "2"}, {"--no-sync", ""}};
+  const OptionList other(one.rbegin(), one.rend());
+  CHECK(advise::resolve(model, one).notes == advise::resolve(model, other).notes);
+}
+
 TEST_CASE("of an option that is given twice the last counts") {
   CHECK(resolve_options({{"--batch", "2"}, {"--batch", "4"}}).run.batch == 4);
   CHECK_FALSE(
@@ -124,6 +132,9 @@ TEST_CASE("an option that changes nothing of the step is told") {
     CHECK(with.memory.peak_allocated == without.memory.peak_allocated);
     CHECK(with.memory.peak_reserved == without.memory.peak_reserved);
     CHECK(with.time.step == without.time.step);
+    // What changes nothing needs no step that it was compared in.
+    REQUIRE(with.evidence);
+    CHECK(evidence::sentence(*with.evidence) == evidence::sentence(*without.evidence));
   }
   // Beside what each needs: the same step without the last of them.
   const std::pair<OptionList, const char*> lists[] = {
@@ -132,7 +143,16 @@ TEST_CASE("an option that changes nothing of the step is told") {
       {{{"--ac", "none"}, {"--ac-scope", "submodule"}}, "nothing is checkpointed"},
       {{{"--world", "4"}, {"--shard", "fsdp2"}, {"--fsdp-unit", "segment"}}, "grouped:K"},
       {{{"--world", "4"}, {"--shard", "ddp"}, {"--no-sync", ""}}, "one micro-batch"},
-      {{{"--world", "4"}, {"--node-size", "8"}}, "of one node"}};
+      {{{"--world", "4"}, {"--node-size", "8"}}, "of one node"},
+      {{{"--lora", "16"}, {"--freeze", "tower"}}, "no encoder of images"},
+      {{{"--framework", "megatron"}, {"--transformer-impl", "local"}, {"--balanced-routing", ""}},
+       "no experts"},
+      {{{"--framework", "megatron"},
+        {"--transformer-impl", "local"},
+        {"--world", "2"},
+        {"--shard", "zero1"},
+        {"--overlap-comm", ""}},
+       "DeepSpeed's buckets"}};
   for (const auto& [list, why] : lists) {
     OptionList fewer = list;
     fewer.pop_back();
@@ -202,6 +222,20 @@ TEST_CASE("explain takes what plan takes, though the step without checkpoints is
   REQUIRE(passes::find_exclusion(model, none) != nullptr);
   CHECK(any_has(advise::explain_mode(model, c), "against --ac none: not planned ("));
   CHECK(advise::module_costs(model, c).kinds.empty());
+}
+
+TEST_CASE("a plan says that its checkpoints are reentrant, and no other does") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  OptionList options{{"--lora", "16"}, {"--quantize", "int8"}, {"--ac", "full"}, {"--seq", "512"}};
+  const auto told = [&] {
+    return any_has(advise::plan(model, resolve_options(options), false).assumptions,
+                   "checkpoints are reentrant");
+  };
+  CHECK_FALSE(told());
+  options.emplace_back("--kbit-prepare", "");
+  CHECK(told());
+  options.emplace_back("--no-ac-reentrant", "");
+  CHECK_FALSE(told());
 }
 
 TEST_CASE("a budget that none's own peak is within is none's step, beside adapters too") {

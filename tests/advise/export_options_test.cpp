@@ -33,7 +33,7 @@ bool acts(const OptionRow& row, const StepConfig& c) {
   if (row.key == "reduce_dtype") return c.layout.fsdp() || c.megatron();
   if (row.key == "no_sync") return c.layout.replica_ranks() > 1 && c.run.grad_accum > 1;
   if (row.key == "ac_scope") return c.memory.ac != AcMode::none;
-  if (row.key == "held_until_next_forward") return !c.megatron();
+  if (row.key == "held_until_next_forward" || row.key == "overlap_comm") return !c.megatron();
   return true;
 }
 

@@ -38,5 +38,5 @@ TEST_CASE("what is exported is what each framework's own parser has read") {
       ++read;
     }
   }
-  CHECK(read >= 25);
+  CHECK(read >= 30);
 }

@@ -16,10 +16,17 @@ optimizer = torch.optim.AdamW(module.parameters())
 for step in range(3):
     if step == 2:
         {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "abort": os.abort,
+         "sent": lambda: os.kill(os.getpid(), signal.SIGSEGV), "at once": lambda: os._exit(3),
          "exec": lambda: os.execv("/bin/true", ["true"])}[sys.argv[1]]()
     module(torch.ones(8, 1024, device="cuda")).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
+"""
+# Before any step: what the device handed out is known, and PyTorch's figures where it ends by itself.
+EARLY = """
+import os, signal, sys, torch
+kept = torch.empty(64 << 20, device="cuda")
+{"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "at once": lambda: os._exit(3)}[sys.argv[1]]()
 """
 # More than 3,072 indices go through CUB's sort, which chooses its parameters by the code's architecture.
 EMBEDDING = """
@@ -65,14 +72,21 @@ def dryrun(program, *options, words=(), env=None):
 
 
 peaks = set()
-for how, code in (("kill", 137), ("abort", 134), ("exec", 0)):
+for how, code in (("kill", 137), ("abort", 134), ("sent", 139), ("exec", 0), ("at once", 3)):
     done, profile = dryrun(ENDING, words=[how])
     assert done.returncode == code and profile is not None, (how, done)
     peaks.add(profile["memory"]["peak_allocated_bytes"])
     assert profile["memory"]["peak_allocated_bytes"] > 4 * 4 * 1024 * 1024, how  # weights, gradients, two moments
     assert len(profile["steps"]) >= 1, (how, profile["steps"])
-    assert any("figures are until its last change of phase" in w for w in profile["warnings"]), (how, profile["warnings"])
+    told = "figures are until then" if how == "at once" else "figures are until its last change of phase"
+    assert any(told in w for w in profile["warnings"]), (how, profile["warnings"])
 assert len(peaks) == 1, peaks
+
+for how, code in (("kill", 137), ("at once", 3)):
+    done, profile = dryrun(EARLY, words=[how])
+    assert done.returncode == code and profile["emulation"]["device_peak_bytes"] >= 256 << 20, (how, done, profile)
+    allocated = profile["memory"].get("peak_allocated_bytes")
+    assert allocated == (256 << 20 if how == "at once" else None), (how, allocated)
 
 done, profile = dryrun(WITHOUT_TORCH)
 assert done.returncode == 0 and profile["emulation"]["device_peak_bytes"] >= 64 << 20, (done, profile)

@@ -13,9 +13,11 @@ file has to be read again. Cases of a framework that is not importable keep what
 Megatron-LM's arguments.py is in no package: its cases say so.
 """
 import argparse
+import importlib.util
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -55,6 +57,16 @@ CASES = [
     ("automodel", "llama-3.2-1b", ["--world", "8", "--clip-grad", "0.5", "--ac", "full"]),
     ("automodel", "llama-3.2-1b", ["--world", "8", "--loss", "lc-ce", "--optimizer",
                                    "sgd-momentum"]),
+    ("llamafactory", "qwen2.5-1.5b", ["--world", "8", "--shard", "zero2"]),
+    ("llamafactory", "llama-3.1-8b", ["--lora", "16", "--lora-targets", "all-linear", "--quantize",
+                                      "nf4", "--clip-grad", "0.5"]),
+    ("llamafactory", "llama-3.1-8b", ["--task", "dpo", "--world", "4", "--shard", "zero2",
+                                      "--grad-accum", "2"]),
+    ("verl", "llama-3.1-8b", ["--task", "grpo", "--prompt", "256", "--rollout", "vllm:0.4",
+                              "--group", "8", "--world", "8"]),
+    ("verl", "qwen2.5-1.5b", ["--task", "grpo", "--prompt", "256", "--rollout", "vllm:0.5",
+                              "--group", "4", "--world", "4", "--ref", "model", "--clip-grad",
+                              "0.0000001", "--phase-offload", "all"]),
     ("megatron", "llama-3.1-8b", ["--world", "8", "--shard", "ddp", "--optimizer", "sgd-momentum"]),
     ("megatron", "llama-3.1-8b", ["--transformer-impl", "transformer_engine", "--world", "8",
                                   "--tp", "2"]),
@@ -62,7 +74,8 @@ CASES = [
 VERSIONS = {"torchtitan": "torchtitan 0.2.2", "torchtune": "torchtune 0.6.1, torchao 0.13.0",
             "litgpt": "litgpt 0.5.13, jsonargparse 4.41.0",
             "hf": "transformers 5.23.0, accelerate 1.15.0, trl 1.16.0",
-            "deepspeed": "DeepSpeed 0.19.8", "automodel": "nemo-automodel 0.5.0"}
+            "deepspeed": "DeepSpeed 0.19.8", "automodel": "nemo-automodel 0.5.0",
+            "llamafactory": "LLaMA-Factory 0.9.5", "verl": "verl 0.9.1, hydra-core 1.3.2"}
 
 
 def parameters(module, skip=("lora_", "magnitude")):
@@ -186,7 +199,37 @@ def automodel(path, notes):
             "batch": read.step_scheduler.local_batch_size}
 
 
-READERS = {f.__name__: f for f in (torchtitan, torchtune, litgpt, hf, deepspeed, automodel)}
+def llamafactory(path, notes):
+    """A key that none of its dataclasses has ends its parser."""
+    from training_files import llamafactory_values
+    read = llamafactory_values(pathlib.Path(path))
+    return {name: getattr(read[name], "value", read[name]) for name in (
+        "stage", "finetuning_type", "pref_loss", "cutoff_len", "per_device_train_batch_size",
+        "gradient_accumulation_steps", "optim", "max_grad_norm", "bf16", "use_reentrant_gc",
+        "disable_gradient_checkpointing", "flash_attn", "lora_rank", "lora_target",
+        "quantization_bit")}
+
+
+def verl(path, notes):
+    """Its own configuration takes no override of a key that it does not have."""
+    import hydra
+    overrides = shlex.split(pathlib.Path(path).read_text().replace("\\\n", " "))
+    overrides = overrides[overrides.index("verl.trainer.main_ppo") + 1:]
+    package = pathlib.Path(importlib.util.find_spec("verl").origin).parent
+    with hydra.initialize_config_dir(str(package / "trainer" / "config"), version_base=None):
+        read = hydra.compose("ppo_trainer", overrides)
+    actor, rollout = read.actor_rollout_ref.actor, read.actor_rollout_ref.rollout
+    return {"algorithm": read.algorithm.adv_estimator, "prompt": read.data.max_prompt_length,
+            "response": read.data.max_response_length, "strategy": actor.strategy,
+            "micro_batch": actor.ppo_micro_batch_size_per_gpu, "kl": actor.use_kl_loss,
+            "dtype": actor.fsdp_config.model_dtype, "offload": actor.fsdp_config.param_offload,
+            "clip_grad": actor.optim.clip_grad, "n": rollout.n, "engine": rollout.name,
+            "utilization": rollout.gpu_memory_utilization,
+            "ranks": read.trainer.nnodes * read.trainer.n_gpus_per_node}
+
+
+READERS = {f.__name__: f for f in (torchtitan, torchtune, litgpt, hf, deepspeed, automodel,
+                                   llamafactory, verl)}
 
 
 def exported(program, target, model, options):

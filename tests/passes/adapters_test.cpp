@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -145,6 +146,17 @@ TEST_CASE("quantized layers multiply as much as others do") {
   CHECK(matmul_flops(adapted(Quantization::nf4)) == plain);
   CHECK(matmul_flops(adapted(Quantization::nf4_double)) == plain);
   CHECK(matmul_flops(adapted(Quantization::int8)) == plain);
+}
+
+TEST_CASE("an input that several 8-bit layers keep is there once in the next step's forward") {
+  StepConfig config = adapted(Quantization::int8);
+  config.memory.hold_output = config.memory.held_until_next = true;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  std::vector<ir::StorageId> made;
+  for (const passes::Carried& c : step.carried) made.push_back(step.program.storage_of(c.made));
+  CHECK(made.size() > 4);
+  std::sort(made.begin(), made.end());
+  CHECK(std::adjacent_find(made.begin(), made.end()) == made.end());
 }
 
 TEST_CASE("a frozen LM head gets no gradient in a chunked loss, ours or Liger's") {

@@ -18,6 +18,16 @@ Shape with_columns(Shape shape, std::int64_t n) {
   return shape;
 }
 
+/// An attribute of a function's context lives as long as the graph: once, whichever functions have
+/// it.
+void keep_in_context(StepProgram& step, ir::ValueId x) {
+  const auto is_x = [&](ir::ValueId held) {
+    return step.program.storage_of(held) == step.program.storage_of(x);
+  };
+  if (std::none_of(step.graph_held.begin(), step.graph_held.end(), is_x))
+    step.graph_held.push_back(x);
+}
+
 }  // namespace
 
 ir::ValueId Lowering::linear(V x, const Linear& l) {
@@ -121,9 +131,7 @@ ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
   V weight = out({l.out, l.in}, in_fp16 && saves_input ? DType::f16 : dtype(x), false);
   emit(OpKind::dequantize, {l.weight, scales}, {weight});
   weight = cast(weight, dtype(x));
-  const auto is_x = [&](V held) { return p_.storage_of(held) == p_.storage_of(x); };
-  if (saves_input && grad(x) && std::none_of(s_.graph_held.begin(), s_.graph_held.end(), is_x))
-    s_.graph_held.push_back(x);  // an attribute of the context
+  if (saves_input && grad(x)) keep_in_context(s_, x);
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
   std::vector<V> operands{x, weight, l.weight, l.scales};
   if (nested) operands.insert(operands.end(), {l.nested, l.offset});
@@ -157,7 +165,7 @@ ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
   emit(OpKind::mm_quantized, {x, scaled, l.weight, l.scales}, {y},
        ir::QuantizedProduct{0, {1, false}});
   hold({row_codes, row_scales, product});
-  if (grad(x)) s_.graph_held.push_back(x);
+  if (grad(x)) keep_in_context(s_, x);
   return y;
 }
 

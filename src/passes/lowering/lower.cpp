@@ -173,6 +173,16 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--attn ") + to_option(c.run.attention);
      }},
+    {"--attn cudnn or flash1 --gpu cpu",
+     "they are kernels of a GPU; PyTorch has a flash attention of its own on a CPU",
+     "use auto, flash or eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.device.gpu == "cpu" && c.runtime.kind == Runtime::pytorch &&
+              (c.run.attention == Attention::cudnn || c.run.attention == Attention::flash1);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention) + " --gpu cpu";
+     }},
     {"--attn other than eager and, where scores are soft-capped, flash, where they are so, have "
      "sinks or a bias, or are in fp32",
      "transformers has no scaled_dot_product_attention for such scores; flash-attn's function "

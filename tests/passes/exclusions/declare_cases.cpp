@@ -126,6 +126,12 @@ const Case cases[] = {
        c.run.frozen = {true, true, true};
      },
      "nothing is trained then"},
+    {"--freeze decoder, a model without an encoder of images",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 16;
+       c.run.frozen.decoder = true;
+     },
+     "--freeze decoder"},
     {"--freeze decoder --loss other than ce",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);

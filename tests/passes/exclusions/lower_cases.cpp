@@ -50,6 +50,12 @@ const Case cases[] = {
        c.run.attention = Attention::efficient;
      },
      "8 heads that share 2"},
+    {"--attn cudnn or flash1 --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.device.gpu = "cpu";
+       c.run.attention = Attention::cudnn;
+     },
+     "--attn cudnn --gpu cpu"},
     {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
      [](auto&, StepConfig& c) {
        c.device.gpu = "cpu";

@@ -7,6 +7,7 @@ before a backward is the forward's. Which of the two it is shows only when it is
 
 import atexit
 import functools
+import os
 import sys
 
 import torch
@@ -185,6 +186,19 @@ def _at_exit():
     emulator.last()
 
 
+def _around_exit(exit_now, process):
+    """os._exit runs nothing that is registered for the end; what a fork's child has is its parent's."""
+
+    def told(status):
+        try:
+            if os.getpid() == process:
+                _tell()
+        finally:
+            exit_now(status)
+
+    return told
+
+
 def _before_exec(event, _):
     """The process becomes another program, unless that cannot be started."""
     if event == "os.exec":
@@ -212,4 +226,5 @@ def install():
     )
     atexit.register(_at_exit)
     sys.addaudithook(_before_exec)
+    os._exit = _around_exit(os._exit, os.getpid())
 
