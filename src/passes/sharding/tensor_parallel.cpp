@@ -87,6 +87,7 @@ using model::ModelSpec;
 bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
 bool adapted(const StepConfig& c) { return parallel(c) && c.adapters.rank > 0; }
 bool whole(const StepConfig& c) { return c.layout.has_whole_tokens(); }
+bool of_titan(const StepConfig& c) { return c.run.transformer_impl == TransformerImpl::torchtitan; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
 /// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients. The trainer's
@@ -138,9 +139,26 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --world " + std::to_string(c.layout.world);
      }},
-    {"--tp, a mixture of experts", "how experts are split is not planned yet",
+    {"--tp, a mixture of experts, TorchTitan's layers", "how experts are split is not planned yet",
      "use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && m.moe.has_value() && of_titan(c);
+     },
+     with_model},
+    {"--tp --sp, a mixture of experts, transformers' layers",
+     "routers are given DTensors beside their plain weights, which PyTorch refuses (AutoModel "
+     "0.5.0's default plan, TorchTitan 0.2.2's experiment with transformers' layers)",
+     "use --no-sp --shard fsdp2",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && !whole(c) && m.moe.has_value() && !of_titan(c);
+     },
+     with_model},
+    {"--tp --no-sp, a mixture with shared experts or with biases",
+     "AutoModel's default plan of such was not compared yet", "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return whole(c) && m.moe &&
+              (m.moe->shared_intermediate > 0 || m.moe->biased || m.moe->every_expert);
+     },
      with_model},
     {"--tp --sp, a model with Gemma's norms",
      "no plan of TorchTitan or NeMo AutoModel has parts of sequences for all of its norms: one "
@@ -192,17 +210,15 @@ constexpr Exclusion exclusions_of_tp[] = {
        return whole(c) && c.optimizer.clip_grad > 0 && c.runtime.framework != "automodel" &&
               c.runtime.framework != "hf";
      }},
-    {"--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+    {"--tp --no-sp, --kernels compiled, --cp or --pp",
      "layers whose ranks have all tokens are not planned beside these yet", "leave --no-sp out",
      [](const ModelSpec&, const StepConfig& c) {
-       return whole(c) && (c.memory.kernels == Kernels::compiled || c.precision.float8() ||
-                           c.run.packing > 0 || c.layout.cp > 1 || c.layout.pp > 1);
+       return whole(c) &&
+              (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 || c.layout.pp > 1);
      }},
     {"--tp --no-sp, torchtitan's layers", "its plan always has parts of sequences",
      "leave --no-sp out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return whole(c) && c.run.transformer_impl == TransformerImpl::torchtitan;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return whole(c) && of_titan(c); }},
     {"--tp --no-sp, ac-trainer", "planned for PyTorch, not run by the trainer", "plan it instead",
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;

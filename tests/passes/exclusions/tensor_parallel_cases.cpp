@@ -27,12 +27,25 @@ const Case cases[] = {
        c.layout.world = 3;
      },
      "--tp 2 --world 3: the world must be divisible by T"},
-    {"--tp, a mixture of experts",
+    {"--tp, a mixture of experts, TorchTitan's layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.run.transformer_impl = TransformerImpl::torchtitan;
+       m.moe.emplace();
+     },
+     "--tp 2 for llama: how experts are split"},
+    {"--tp --sp, a mixture of experts, transformers' layers",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        m.moe.emplace();
      },
-     "--tp 2 for llama: how experts are split"},
+     "use --no-sp --shard fsdp2"},
+    {"--tp --no-sp, a mixture with shared experts or with biases",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_whole_tokens(c);
+       m.moe.emplace().shared_intermediate = 64;
+     },
+     "was not compared yet"},
     {"--tp --sp, a model with Gemma's norms",
      [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
@@ -75,7 +88,7 @@ const Case cases[] = {
        c.runtime.framework = "trl";
      },
      "gradients of two meshes"},
-    {"--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+    {"--tp --no-sp, --kernels compiled, --cp or --pp",
      [](auto&, StepConfig& c) {
        with_whole_tokens(c);
        c.memory.kernels = Kernels::compiled;
