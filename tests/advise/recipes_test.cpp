@@ -130,6 +130,8 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
          (has("torchtitan") && has("--pp") && model.tied_embeddings) ||
          // torchtune 0.6 has no such models.
          (has("torchtune") && (model.moe || model.family == "gemma3_text")) ||
+         // Transformer Engine's ring has no windows (context_parallel.py).
+         (has("megatron") && has("--cp") && model.window_within(2048)) ||
          // Megatron-LM has no such layers.
          (has("megatron") && (model.attention_softcap || model.sandwich_norms)) ||
          (has("--optimizer-in-backward") && (has("--grad-accum") || has("--world"))) ||
@@ -196,7 +198,7 @@ const std::vector<std::string> not_planned{
     "--cp N, a sliding window within --seq, --framework other than automodel",
     "--kernels compiled --shard zero3",
     "--packing DOCS --framework automodel --kernels compiled",
-    "--framework torchtitan --kernels compiled, experts",
+    "--transformer-impl torchtitan --kernels compiled, experts",
     "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
     "--lora-targets NAMES, one that no linear layer of a block ends in",

@@ -96,6 +96,15 @@ constexpr Exclusion of_adapters[] = {
               (c.layout.ep > 1 || c.memory.kernels == Kernels::compiled);
      },
      of_experts},
+    {"--lora RANK of experts alone, --shard zero3 --ac none",
+     "backward reads the experts' weights when ZeRO 3 has let go of them: PyTorch's step ends with "
+     "an error",
+     "adapt attention, too, or use --ac full",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted_experts(m, c).any() && c.layout.zero3() && c.memory.ac == AcMode::none &&
+              adapted_widths(m, c).empty();
+     },
+     of_experts},
     {"--framework automodel --lora RANK --fp8",
      "torchao's Float8Linear takes the place of each layer, its adapter with it "
      "(_transformers/infrastructure.py, _apply_peft_and_lower_precision): nothing is left to train",

@@ -374,6 +374,7 @@ class Lowering : private Emission {
 
   // parallel.cpp
   V gathered(V x);
+  V gathered_alike(V x);
   V adapted_in_parts(V x, const Linear& l);
   V adapter_by_rows(V x, const Linear& l);
   V input_in_fp8(V x);

@@ -139,10 +139,17 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --world " + std::to_string(c.layout.world);
      }},
-    {"--tp, a mixture of experts, TorchTitan's layers", "how experts are split is not planned yet",
-     "use --shard fsdp2 alone",
+    {"--tp T, a mixture of experts, TorchTitan's layers, a width of experts that T does not divide",
+     "each rank has as much of every expert as every other (TensorParallel)",
+     "give a T that divides it",
      [](const ModelSpec& m, const StepConfig& c) {
-       return parallel(c) && m.moe.has_value() && of_titan(c);
+       return parallel(c) && of_titan(c) && m.moe && m.moe->intermediate % c.layout.tp != 0;
+     },
+     with_model},
+    {"--tp --fp8, a mixture of experts, TorchTitan's layers",
+     "Float8Linear beside split experts is not planned yet", "leave one of them out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && of_titan(c) && m.moe && c.precision.float8();
      },
      with_model},
     {"--tp --sp, a mixture of experts, transformers' layers",

@@ -48,6 +48,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--lora-targets q_proj,k_proj,v_proj,o_proj"},
+    {"--lora RANK of experts alone, --shard zero3 --ac none",
+     [](model::ModelSpec& m, StepConfig& c) {
+       of_mixtral(m, c, "w1,w2,w3");
+       c.layout.shard = Sharding::zero3;
+       c.layout.world = 2;
+     },
+     "adapt attention, too"},
     {"--framework automodel --lora RANK --fp8",
      [](auto&, StepConfig& c) {
        c.runtime.framework = "automodel";

@@ -57,10 +57,12 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled for"},
-    {"--framework torchtitan --kernels compiled, experts",
+    {"--transformer-impl torchtitan --kernels compiled, experts",
      [](model::ModelSpec& m, StepConfig& c) {
+       m.family = "qwen3_moe";
        m.moe.emplace();
-       c.runtime.framework = "torchtitan";
+       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+       c.run.transformer_impl = TransformerImpl::torchtitan;
        c.memory.kernels = Kernels::compiled;
      },
      "as TorchTitan compiles it"},

@@ -27,13 +27,21 @@ const Case cases[] = {
        c.layout.world = 3;
      },
      "--tp 2 --world 3: the world must be divisible by T"},
-    {"--tp, a mixture of experts, TorchTitan's layers",
+    {"--tp T, a mixture of experts, TorchTitan's layers, a width of experts that T does not divide",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        c.run.transformer_impl = TransformerImpl::torchtitan;
-       m.moe.emplace();
+       m.moe.emplace().intermediate = 63;
      },
-     "--tp 2 for llama: how experts are split"},
+     "as much of every expert"},
+    {"--tp --fp8, a mixture of experts, TorchTitan's layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.run.transformer_impl = TransformerImpl::torchtitan;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       m.moe.emplace().intermediate = 64;
+     },
+     "beside split experts"},
     {"--tp --sp, a mixture of experts, transformers' layers",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
