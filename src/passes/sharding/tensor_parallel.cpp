@@ -161,7 +161,9 @@ constexpr Exclusion exclusions_of_tp[] = {
      },
      with_model},
     {"--tp --no-sp, a mixture with shared experts or with biases",
-     "AutoModel's default plan of such was not compared yet", "use --shard fsdp2 alone",
+     "AutoModel's default plan leaves a shared expert's layers whole, which is not planned beside "
+     "split ones, nor are experts' biases",
+     "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) {
        return whole(c) && m.moe &&
               (m.moe->shared_intermediate > 0 || m.moe->biased || m.moe->every_expert);

@@ -20,6 +20,14 @@ void with_whole_tokens(StepConfig& c) {
   c.layout.sequence_parallel = false;
 }
 
+void experts_of_torchtitan(model::ModelSpec& m, StepConfig& c) {
+  m.family = "qwen3_moe";
+  m.moe.emplace().intermediate = 64;
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  c.layout.tp = c.layout.world = 2;
+  c.run.transformer_impl = TransformerImpl::torchtitan;
+}
+
 const Case cases[] = {
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
@@ -29,17 +37,14 @@ const Case cases[] = {
      "--tp 2 --world 3: the world must be divisible by T"},
     {"--tp T, a mixture of experts, TorchTitan's layers, a width of experts that T does not divide",
      [](model::ModelSpec& m, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.run.transformer_impl = TransformerImpl::torchtitan;
-       m.moe.emplace().intermediate = 63;
+       experts_of_torchtitan(m, c);
+       m.moe->intermediate = 63;
      },
      "as much of every expert"},
     {"--tp --fp8, a mixture of experts, TorchTitan's layers",
      [](model::ModelSpec& m, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.run.transformer_impl = TransformerImpl::torchtitan;
+       experts_of_torchtitan(m, c);
        c.precision.fp8 = Fp8Recipe::tensorwise;
-       m.moe.emplace().intermediate = 64;
      },
      "beside split experts"},
     {"--tp --sp, a mixture of experts, transformers' layers",
@@ -53,7 +58,7 @@ const Case cases[] = {
        with_whole_tokens(c);
        m.moe.emplace().shared_intermediate = 64;
      },
-     "was not compared yet"},
+     "leaves a shared expert's layers whole"},
     {"--tp --sp, a model with Gemma's norms",
      [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
