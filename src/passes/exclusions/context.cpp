@@ -110,6 +110,13 @@ constexpr Exclusion of_contexts[] = {
        return c.layout.ulysses() && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
      },
      with_model},
+    {"--cp N --kernels fused --framework automodel",
+     "AutoModel turns Liger's kernels off beside cp_size (0.5.0, _transformers/kernel_patches.py)",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return model::rings_by_automodel(c) && c.memory.kernels == Kernels::fused;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --kernels fused"; }},
     {"--cp N, a sliding window within --seq, --framework other than automodel",
      "PyTorch's ring attention takes no mask, and DeepSpeed's Ulysses leaves it out; NeMo "
      "AutoModel drops windows in a ring",

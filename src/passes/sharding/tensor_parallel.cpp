@@ -261,6 +261,12 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && !whole(c) && c.memory.kernels == Kernels::fused;
      }},
+    {"--tp --no-sp --kernels fused --framework automodel",
+     "AutoModel turns Liger's kernels off beside tp_size (0.5.0, _transformers/kernel_patches.py)",
+     "use --kernels eager, or --framework hf for a loop of one's own with both",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.memory.kernels == Kernels::fused && c.runtime.framework == "automodel";
+     }},
     {"--tp --no-sp --kernels fused, a model with Gemma's norms",
      "Liger's GEGLU leaves what it saved of earlier forwards allocated, which is not planned yet: "
      "up to 4 % more",

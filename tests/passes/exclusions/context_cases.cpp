@@ -65,6 +65,13 @@ const Case cases[] = {
        m.fused_qkv = true;
      },
      "other attention, masks and positions of "},
+    {"--cp N --kernels fused --framework automodel",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.runtime.framework = "automodel";
+       c.memory.kernels = Kernels::fused;
+     },
+     "turns Liger's kernels off"},
     {"--cp N, a sliding window within --seq, --framework other than automodel",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);

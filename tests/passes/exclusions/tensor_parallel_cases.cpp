@@ -145,6 +145,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "use --kernels eager"},
+    {"--tp --no-sp --kernels fused --framework automodel",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.runtime.framework = "automodel";
+       c.memory.kernels = Kernels::fused;
+     },
+     "turns Liger's kernels off"},
     {"--tp --no-sp --kernels fused, a model with Gemma's norms",
      [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
