@@ -83,7 +83,7 @@ ir::ValueId Lowering::allowed_positions(std::optional<std::int64_t> window, V pa
     const auto causal = [&] {
       return boolean(Comparison::less_equal, key_position, query_position);
     };
-    if (window) {
+    if (window && positions_jump()) {  // of a packed row its five launches are not planned
       const V every = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
       const V oldest = make_int(OpKind::add_scalar, of_queries, DType::i64, {query_position},
                                 ir::Number{-static_cast<double>(*window)});
