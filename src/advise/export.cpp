@@ -9,6 +9,7 @@
 #include "ac_advisor/ir/torch_facts.hpp"
 #include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -78,8 +79,11 @@ void check_all(const Setting& s) {
              "calls of a script's own (accelerate: ParallelismConfig(sp_size=N)); use --cp 1");
   else if (s.c.layout.cp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--cp " + std::to_string(s.c.layout.cp),
-             "the plan is of PyTorch's ring attention as TorchTitan applies it; export to "
-             "torchtitan, or use --cp 1");
+             model::rings_by_automodel(s.c)
+                 ? "the plan is of AutoModel's own ring, for which no file is written yet: set "
+                   "cp_size there by hand, or use --cp 1"
+                 : "the plan is of PyTorch's ring attention as TorchTitan applies it; export to "
+                   "torchtitan, or use --cp 1");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::torchtitan &&
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",

@@ -134,6 +134,15 @@ void explain_attention(profile::Profile& result) {
         " of its wheel for CUDA 13: each matrix product has a cuBLAS workspace of its own while it "
         "runs, unless TORCH_CUBLAS_WORKSPACE_CACHE=1 keeps them as --torch 2.11 does; what else "
         "differs is in docs/pytorch_versions.md");
+  const bool drops_windows = model::rings_by_automodel(c);
+  if (drops_windows && result.model.window_within(c.attended_tokens()))
+    result.assumptions.push_back(
+        "NeMo AutoModel's ring drops sliding windows: each token attends to all before it");
+  if (c.runtime.framework == "automodel" && result.model.moe &&
+      (c.layout.tp > 1 || c.layout.cp > 1 || c.adapters.rank > 0))
+    result.assumptions.push_back(
+        "the mixture's layers are transformers' (force_hf: true); those that NeMo AutoModel has of "
+        "its own take no tp_size, rings of Transformer Engine, and adapters of experts");
   if (passes::infers_documents(c) && c.verl())
     result.assumptions.push_back(
         "verl's rows are one after another, without padding: each block finds where they begin in "
@@ -153,7 +162,8 @@ void explain_attention(profile::Profile& result) {
     result.assumptions.push_back(
         "--packing without --attn flash has a mask of documents, which flash attention does not "
         "take: PyTorch runs its memory-efficient kernel");
-  if (result.model.window_within(c.run.seq) && (c.run.attention == Attention::flash || !cudnn))
+  if (result.model.window_within(c.run.seq) && !drops_windows &&
+      (c.run.attention == Attention::flash || !cudnn))
     result.assumptions.push_back(
         "a sliding window within --seq has a mask, which flash attention does not take: the "
         "memory-efficient kernel runs");

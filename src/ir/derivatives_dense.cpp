@@ -135,16 +135,19 @@ void float8_linear(Derivation& d) {
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
   if (how.mx) return mx_linear(d, f);
-  // A layer's input that ranks have gathered: they have parts of its columns.
+  // A layer's input that ranks have gathered, or all have: they have parts of its columns, and with
+  // them of the gradient. Of one that is split by inputs: parts of these.
   const bool parts = d.program().value(d.program().root(x)).distributed;
-  const Float8Operand rows = f.cast(g, false, Along::rows, parts);
+  const bool by_inputs = split_by_inputs(d.op().module.leaf);
+  const Float8Operand rows = f.cast(g, false, Along::rows, parts && !by_inputs);
   const bool gathered = d.inputs() > 3;
   const Float8Operand weight =
       gathered ? Float8Operand{w, d.in(3)} : f.cast(w, true, Along::columns, parts);
   const ValueId of_input =
       f.product(rows, f.copied(weight), d.shape(x), d.dtype(x), {columns, Form::nn}, false);
-  const Float8Operand across = f.cast(g, false, Along::columns);
-  const Float8Operand input = f.cast(x, false, Along::columns);
+  const bool one_scale = parts && !how.rowwise;
+  const Float8Operand across = f.cast(g, false, Along::columns, one_scale && !by_inputs);
+  const Float8Operand input = f.cast(x, false, Along::columns, one_scale && by_inputs);
   const Float8Operand turned = f.copied(across);
   const ValueId of_weight =
       f.product(turned, f.copied(input), d.shape(w), d.dtype(x), {tokens, Form::tn}, false);

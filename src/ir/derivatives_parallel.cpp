@@ -41,9 +41,17 @@ void tp_reduce_scatter(Derivation& d) {
 /// Replicate to Partial in backward: the gradient as it is.
 void tp_all_reduce(Derivation& d) { d.give(0, d.grad()); }
 
-/// Partial to Replicate (_api.py, _FromTorchTensor.backward).
+/// Partial to Replicate (_api.py, _FromTorchTensor.backward). Of what was gathered of `in(0)`,
+/// whose gradient all ranks have alike: Replicate to Shard, this rank's tokens of it, of one
+/// sequence a view.
 void tp_replicate(Derivation& d) {
   const ValueId g = d.grad();
+  if (d.inputs() > 1) {
+    const Shape own = d.shape(d.in(0));
+    const ValueId tokens = d.part(g, 1, d.attributes<TpScatter>().rank * own[1], own[1]);
+    d.give(0, own[0] == 1 ? tokens : d.emit(OpKind::clone, {tokens}, own, d.dtype(g)));
+    return;
+  }
   d.give(0, d.emit(OpKind::tp_all_reduce, {g}, d.shape(d.in(0)), d.dtype(g), TpReduce{}));
 }
 

@@ -389,7 +389,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {ring_exchange, "batch_isend_irecv", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {mask_shard, "index_put_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {vocab_parallel_loss, "vocab_parallel_loss", derive::vocab_parallel_loss, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
-  {tp_replicate, "from_local", derive::tp_replicate, C::none, 0, 0, 0, 0, 0, nullptr},
+  {tp_replicate, "from_local", derive::tp_replicate, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
   {row_adapter, "row_adapter", derive::row_adapter, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
   {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
   {OpKind::abs, "abs", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},

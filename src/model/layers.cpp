@@ -141,6 +141,11 @@ std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec, const StepConf
   return own;
 }
 
+bool rings_by_automodel(const StepConfig& config) {
+  return config.layout.cp > 1 && !config.layout.ulysses() &&
+         config.runtime.framework == "automodel";
+}
+
 bool caps_in_flash(const ModelSpec& spec, const StepConfig& config) {
   return spec.eager_attention_only && spec.attention_softcap.has_value() &&
          config.run.attention == Attention::flash && !layer_forms(spec, config).caps_hidden;

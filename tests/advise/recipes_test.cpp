@@ -113,6 +113,16 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
          // infra/parallelize.py) leaves Gemma's outer norms and Phi-3's fused layers out of its
          // plan.
          (has("torchtitan") && has("--tp") && (model.sandwich_norms || model.family == "phi3")) ||
+         // There, and by AutoModel with parts of sequences, routers are given DTensors beside plain
+         // weights.
+         (has("torchtitan") && has("--tp") && model.family == "mixtral") ||
+         // torchao's tensors have no chunk, by which Phi-3's MLP cuts what ranks have in parts.
+         (has("automodel") && has("--tp") && has("--fp8") && model.family == "phi3") ||
+         // torchao's Float8Linear takes the place of AutoModel's adapted layers: nothing is
+         // trained.
+         (has("automodel") && has("--lora") && has("--fp8")) ||
+         // transformers 5.23 refuses SDPA, which a ring is of, for scores with a softcap.
+         (has("--cp") && model.attention_softcap) ||
          // AutoModel asserts that T divides the heads of keys and values (parallelizer.py,
          // validate_tp_mesh).
          (has("automodel") && has("--tp 2") && model.kv_heads % 2 != 0) ||
@@ -120,6 +130,8 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
          (has("torchtitan") && has("--pp") && model.tied_embeddings) ||
          // torchtune 0.6 has no such models.
          (has("torchtune") && (model.moe || model.family == "gemma3_text")) ||
+         // Transformer Engine's ring has no windows (context_parallel.py).
+         (has("megatron") && has("--cp") && model.window_within(2048)) ||
          // Megatron-LM has no such layers.
          (has("megatron") && (model.attention_softcap || model.sandwich_norms)) ||
          (has("--optimizer-in-backward") && (has("--grad-accum") || has("--world"))) ||
@@ -176,25 +188,20 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 /// docs/exclusions.md, or the end of an error's first line; the text that no recipe meets is
 /// deleted.
 const std::vector<std::string> not_planned{
-    "--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
+    "--lora RANK of experts or their router, --ep or --kernels compiled",
     "--tp --lora",
-    "--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
-    "--tp, a model whose layers are not like Llama's or Gemma's",
+    "--tp --no-sp, --kernels compiled, --cp or --pp",
     "--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
-    "--transformer-impl --cp N, a sliding window within --seq",
     "--kernels compiled, attention that is not one kernel",
     "--kernels compiled --attn flash of soft-capped scores",
-    "--cp N, a model whose layers are not like Llama's",
-    "--tp, a mixture of experts",
+    "--cp N, a sliding window within --seq, --framework other than automodel",
     "--kernels compiled --shard zero3",
     "--packing DOCS --framework automodel --kernels compiled",
-    "--pp --lora, adapters of experts or their router",
-    "--framework torchtitan --kernels compiled, experts",
+    "--framework torchtitan --kernels compiled, a mixture of experts that it has",
     "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
     "--lora-targets NAMES, one that no linear layer of a block ends in",
     "--kernels compiled --quantize nf4 or nf4-double",
-    "--lora RANK, a mixture of experts, targets beside attention",
 };
 
 }  // namespace

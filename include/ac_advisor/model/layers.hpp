@@ -53,6 +53,11 @@ struct LayerForms {
 [[nodiscard]] std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec,
                                                          const StepConfig& config);
 
+/// NeMo AutoModel's ring (0.5.0, components/distributed/cp_utils.py;
+/// _transformers/kernel_patches.py): transformers' SDPA whatever was asked for. Models make their
+/// masks, and hooks of its drop them, windows with them, before attention.
+[[nodiscard]] bool rings_by_automodel(const StepConfig& config);
+
 /// Whether --attn flash is flash-attn's own function (attn_implementation="flash_attention_2"): of
 /// soft-capped scores, for which there is no scaled_dot_product_attention.
 [[nodiscard]] bool caps_in_flash(const ModelSpec& spec, const StepConfig& config);

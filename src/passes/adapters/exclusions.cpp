@@ -86,24 +86,32 @@ constexpr Exclusion of_adapters[] = {
        return adapted_experts(m, c).any() && (c.adapters.dropout > 0.0 || c.adapters.dora);
      },
      of_experts},
-    {"--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
+    {"--lora RANK of experts or their router, --ep or --kernels compiled",
      "PEFT parametrizes experts' modules in each forward; what that does under these is not "
      "planned",
-     "use another --shard, --kernels eager, or adapt attention alone: --lora-targets "
+     "use --kernels eager, leave --ep out, or adapt attention alone: --lora-targets "
      "q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        return adapted_experts(m, c).any() &&
-              (c.layout.zero3() || c.layout.ep > 1 || c.memory.kernels == Kernels::compiled);
+              (c.layout.ep > 1 || c.memory.kernels == Kernels::compiled);
      },
      of_experts},
-    {"--framework automodel --lora RANK, a mixture of experts, targets beside attention",
-     "NeMo AutoModel's mixtures are modules of its own, whose experts have adapters of its own "
-     "(GroupedExpertsLoRA): not planned yet",
-     "use --framework hf, or adapt attention alone",
+    {"--lora RANK of experts alone, --shard zero3 --ac none",
+     "backward reads the experts' weights when ZeRO 3 has let go of them: PyTorch's step ends with "
+     "an error",
+     "adapt attention, too, or use --ac full",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.runtime.framework == "automodel" && adapted_experts(m, c).any();
+       return adapted_experts(m, c).any() && c.layout.zero3() && c.memory.ac == AcMode::none &&
+              adapted_widths(m, c).empty();
      },
      of_experts},
+    {"--framework automodel --lora RANK --fp8",
+     "torchao's Float8Linear takes the place of each layer, its adapter with it "
+     "(_transformers/infrastructure.py, _apply_peft_and_lower_precision): nothing is left to train",
+     "leave --fp8 out, or use --framework hf",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.runtime.framework == "automodel" && c.adapters.rank > 0 && c.precision.float8();
+     }},
     {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
      "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained_here(c) && m.moe.has_value(); }},

@@ -85,9 +85,10 @@ bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath
   return ends_in(path_of(spec, layer), target);
 }
 
-/// Whether PEFT's LoRA adapts experts' weights by the names that transformers 4 had for them.
+/// Whether PEFT's LoRA adapts experts' weights by the names that transformers 4 had for them. NeMo
+/// AutoModel's (0.5.0, _peft/lora.py) adapts linear layers, which experts of transformers' are not.
 bool converts(const model::ModelSpec& spec, const StepConfig& config) {
-  return config.adapters.rank > 0 && spec.moe &&
+  return config.adapters.rank > 0 && spec.moe && config.runtime.framework != "automodel" &&
          !model::layer_names(spec.family).expert_down.empty();
 }
 

@@ -124,12 +124,13 @@ constexpr Exclusion of_compiled[] = {
        return "--kernels compiled for " + m.family +
               (m.tower ? " beside an encoder of images" : std::string());
      }},
-    {"--framework torchtitan --kernels compiled, experts",
+    {"--framework torchtitan --kernels compiled, a mixture of experts that it has",
      "TorchTitan compiles the parts of such a block one by one, since FSDP's hooks of its experts "
      "lie between them (models/llama4/infra/parallelize.py, v0.2.2), which is not planned",
      "use --kernels eager or fused, or another framework",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && m.moe && c.runtime.framework == "torchtitan";
+       return compiled(c) && m.moe && c.runtime.framework == "torchtitan" &&
+              model::layer_forms(TransformerImpl::torchtitan, m).has_value();
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";

@@ -1,6 +1,7 @@
 // What is planned of --cp with PyTorch's layers, and what is not.
 #include <string>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "passes/lowering/batch_positions.hpp"
@@ -17,6 +18,14 @@ bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer
 std::string cp_option(const StepConfig& c) { return "--cp " + std::to_string(c.layout.cp); }
 std::string with_model(const ModelSpec& m, const StepConfig& c) {
   return cp_option(c) + " for " + m.family;
+}
+
+/// What else a block has is of each token by itself.
+bool attends_in_a_ring(const ModelSpec& m) {
+  const bool of_tokens = m.graph == nullptr && !m.tower && !m.latent && !m.attention_sinks &&
+                         !m.delta && !m.gated_attention && !m.kv_sharing && !m.always_masked &&
+                         m.attention_chunk == 0 && m.attention_dropout == 0.0;
+  return !m.eager_attention_only && of_tokens && takes_rotary_positions(m);
 }
 
 constexpr Exclusion of_contexts[] = {
@@ -85,17 +94,36 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--cp N, a model whose layers are not like Llama's",
+    {"--cp N, attention other than scaled_dot_product_attention of rotated heads",
+     "PyTorch's ring is scaled_dot_product_attention's alone, which transformers 5.23 refuses for "
+     "scores with a softcap (5.8, which NeMo AutoModel 0.5.0 pins, leaves the cap out), and other "
+     "positions of parts of a sequence are not planned",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return in_a_ring(c) && m.layers > 0 && !attends_in_a_ring(m);
+     },
+     with_model},
+    {"--cp N --cp-method ulysses, a model whose layers are not like Llama's",
      "other attention, masks and positions of parts of a sequence are not planned",
      "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) {
-       return shared(c) && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
+       return c.layout.ulysses() && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
      },
      with_model},
-    {"--cp N, a sliding window within --seq",
-     "PyTorch's ring attention takes no mask, and DeepSpeed's Ulysses leaves it out",
+    {"--cp N --kernels fused --framework automodel",
+     "AutoModel turns Liger's kernels off beside cp_size (0.5.0, _transformers/kernel_patches.py)",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return model::rings_by_automodel(c) && c.memory.kernels == Kernels::fused;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --kernels fused"; }},
+    {"--cp N, a sliding window within --seq, --framework other than automodel",
+     "PyTorch's ring attention takes no mask, and DeepSpeed's Ulysses leaves it out; NeMo "
+     "AutoModel drops windows in a ring",
      "give a --seq below the window, or use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && short_window(m, c); },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && short_window(m, c) && !model::rings_by_automodel(c);
+     },
      with_model},
     {"--cp N, --attn other than auto, flash or cudnn",
      "it is planned of flash attention's and cuDNN's kernels", "use --attn auto",

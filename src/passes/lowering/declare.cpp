@@ -255,20 +255,40 @@ void Lowering::declare_inputs() {
   const bool piped = config_.layout.pp > 1;
   const Shape tokens{(piped ? config_.run.grad_accum : 1) * config_.run.batch,
                      config_.run.seq - config_.adapters.prompt_tokens()};
-  m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
-  m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
-  s_.inputs = {m_.ids, m_.labels};
+  const bool resized = model::rings_by_automodel(config_);
+  const auto batch = [&](DType type) {
+    if (!resized) {
+      s_.inputs.push_back(p_.make(tokens, type, Role::input, at(Module::root)));
+      return s_.inputs.back();
+    }
+    const Shape whole{tokens[0], tokens[1] * config_.layout.cp};
+    s_.inputs.push_back(p_.make(whole, type, Role::input, at(Module::root)));
+    return p_.on_storage_of(s_.inputs.back(), tokens, type, false);
+  };
+  m_.ids = batch(DType::i64);
+  m_.labels = batch(DType::i64);
   if (is_packed()) declare_row();
   if (config_.run.position_ids) {
     // prepare_context_parallel_input makes them in 32 bits
     const bool ring = config_.layout.cp > 1 && !config_.layout.ulysses();
-    const DType type = ring ? DType::i32 : DType::i64;
-    m_.position_ids = p_.make(tokens, type, Role::input, at(Module::root));
-    s_.inputs.push_back(m_.position_ids);
+    m_.position_ids = batch(ring && !resized ? DType::i32 : DType::i64);
   }
+  if (resized) declare_frame_of_ring(tokens);
   if (!piped) return;
   for (V* given : of_micro_batch(m_))
     if (*given != ir::no_id) *given = p_.narrow(*given, 0, 0, config_.run.batch);
+}
+
+/// torch.distributed.tensor.experimental.context_parallel (v2.11) resizes what it is given in
+/// place; until it ends its frame has a copy of the positions as they were, this rank's parts of
+/// all three, and the last of them once more.
+void Lowering::declare_frame_of_ring(const Shape& part) {
+  const auto kept = [&](std::int64_t parts) {
+    s_.inputs.push_back(
+        p_.make({part[0], part[1] * parts}, DType::i64, Role::input, at(Module::root)));
+  };
+  kept(config_.layout.cp);
+  for (int copies = 0; copies < 4; ++copies) kept(1);
 }
 
 /// What a collator that flattens its batch gives beside tokens and labels (TRL 1.16's

@@ -27,9 +27,10 @@ void Lowering::declare_padded_experts(Block& b) {
     s_.parameters.back().expert = config_.layout.ep > 1;
     return v;
   };
-  b.experts_gate = weight(moe.intermediate, spec_.hidden);
-  b.experts_down = weight(spec_.hidden, moe.intermediate);
-  b.experts_up = weight(moe.intermediate, spec_.hidden);
+  const std::int64_t wide = part(moe.intermediate);
+  b.experts_gate = weight(wide, spec_.hidden);
+  b.experts_down = weight(spec_.hidden, wide);
+  b.experts_up = weight(wide, spec_.hidden);
   b.router = parameter({moe.experts, spec_.hidden}, Module::router);
   for (V* buffer : {&b.score_correction, &b.tokens_per_expert}) {
     *buffer = p_.make({moe.experts}, DType::f32, ir::Role::buffer, at(Module::router));
@@ -197,7 +198,9 @@ void Lowering::keep_route(V places) {
 }
 
 /// MoE.forward
-ir::ValueId Lowering::padded_moe(const Block& b, V x) {
+ir::ValueId Lowering::padded_moe(const Block& b, V part_of_x) {
+  leaf_ = Module::mlp;
+  const V x = gathered_alike(part_of_x);
   const Shape given = shape(x);
   const std::int64_t h = given.back(), tokens = given.numel() / h, k = spec_.moe->top_k,
                      rows = tokens * k;
@@ -218,9 +221,10 @@ ir::ValueId Lowering::padded_moe(const Block& b, V x) {
 
   const V source = make_int(OpKind::floor_divide, {rows}, DType::i64, {order},
                             ir::FloorDivide{static_cast<std::int32_t>(k)});
-  const V rows_of = out({rows, h}, type, true);
+  V rows_of = out({rows, h}, type, true);
   emit(OpKind::index, {flat, source}, {rows_of});
   leaf_ = Module::experts;
+  if (tp_ > 1) rows_of = replicated(rows_of);  // TensorParallel._prepare_input_fn
   const V made = config_.layout.ep > 1 ? padded_experts_of_ranks(b, rows_of, counts)
                                        : padded_experts(b, rows_of, counts);
   leaf_ = Module::mlp;
@@ -232,7 +236,7 @@ ir::ValueId Lowering::padded_moe(const Block& b, V x) {
   const V sum = out({tokens, 1, h}, DType::f32, true);
   emit(OpKind::bmm, {p_.reshape(routed.weights, {tokens, 1, k}), wide}, {sum},
        ir::Product{static_cast<std::int32_t>(k), ir::Form::nn});
-  const V y = p_.reshape(cast(sum, type), given);
+  const V y = scattered(p_.reshape(cast(sum, type), given));
   hold({flat, routed.weights, routed.experts, counts, in_turn, order, rows_of, made, restored});
   hold_all(routed.locals);
   return y;

@@ -31,7 +31,8 @@ void keep_in_context(StepProgram& step, ir::ValueId x) {
 }  // namespace
 
 ir::ValueId Lowering::linear(V x, const Linear& l) {
-  if (tp_ > 1 && !splits_sequence() && !ir::split_by_inputs(leaf_)) x = replicated(x);
+  const bool by_outputs = !ir::split_by_inputs(leaf_) && leaf_ != ir::Module::router;
+  if (tp_ > 1 && !splits_sequence() && by_outputs) x = replicated(x);
   if (!l.adapter.empty()) return adapted_by_method(x, l);
   if (l.lora_a == ir::no_id) return base_linear(x, l);
   if (tp_ > 1) return adapted_in_parts(x, l);
@@ -219,9 +220,11 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   Float8Writer f(p_, phase_, at(leaf_), rowwise);
   const bool gathered = l.scales != ir::no_id, cast_before = dtype(x) == DType::f8;
   const bool by_rows = ir::split_by_inputs(leaf_);
-  const bool shared = tp_ > 1 && (by_rows || !rowwise);
-  const ir::Float8Operand a = cast_before ? ir::Float8Operand{x, ir::float8_scale_of(p_, x)}
-                                          : f.cast(x, false, Float8Writer::Along::rows, shared),
+  const bool shared = tp_ > 1 && (by_rows || !rowwise), shares_input = tp_ > 1 && by_rows;
+  if (shares_input && !rowwise && !cast_before) p_.value(p_.root(x)).distributed = true;
+  const ir::Float8Operand a = cast_before
+                                  ? ir::Float8Operand{x, ir::float8_scale_of(p_, x)}
+                                  : f.cast(x, false, Float8Writer::Along::rows, shares_input),
                           b = gathered ? ir::Float8Operand{l.weight, l.scales}
                                        : f.cast(l.weight, true, Float8Writer::Along::rows, shared);
   const V product = f.product(a, b, with_columns(shape(x), l.out), cast_before ? dtype_ : dtype(x),

@@ -82,6 +82,7 @@ class Lowering : private Emission {
   void declare_delta(Block& b);
   void declare_inputs();
   void declare_row();
+  void declare_frame_of_ring(const ir::Shape& part);
   V declare_frequencies();
   void declare_final_norm();
   void declare_value_head();
@@ -373,6 +374,7 @@ class Lowering : private Emission {
 
   // parallel.cpp
   V gathered(V x);
+  V gathered_alike(V x);
   V adapted_in_parts(V x, const Linear& l);
   V adapter_by_rows(V x, const Linear& l);
   V input_in_fp8(V x);
@@ -387,9 +389,9 @@ class Lowering : private Emission {
   V counted(V targets);
   V where_counted(V targets, V value);
   V vocab_parallel_loss(V logits, V labels);
-  /// torchao's classes instead of PyTorch's, for one scale a tensor.
+  /// torchao's classes instead of PyTorch's, for one scale a tensor: TorchTitan's choice.
   [[nodiscard]] bool shares_in_fp8() const {
-    return tp_ > 1 && block_ >= 0 && config_.precision.fp8 == Fp8Recipe::tensorwise;
+    return splits_sequence() && block_ >= 0 && config_.precision.fp8 == Fp8Recipe::tensorwise;
   }
   /// Norms and the residual stream are of a part of each sequence.
   [[nodiscard]] bool splits_sequence() const {
@@ -421,6 +423,7 @@ class Lowering : private Emission {
 
   // mask.cpp
   V packed_sequence_check();
+  [[nodiscard]] bool positions_jump() const;
   V of_tokens(V x, V batch, const ir::Shape& size);
   V allowed_positions(std::optional<std::int64_t> window, V packed);
   V within_chunk(V batch, V queries, V keys);

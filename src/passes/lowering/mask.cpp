@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ac_advisor/model/class_facts.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "lowering.hpp"
 #include "passes/lowering/batch_positions.hpp"
 
@@ -36,7 +37,13 @@ ir::ValueId Lowering::packed_sequence_check() {
                ir::Compare{0.0, Comparison::not_equal});
   make_int(OpKind::sum, {}, DType::u8, {none_packed});
   hold({before, steps});
-  return config_.run.packing > 1 ? packed : ir::no_id;
+  return config_.run.packing > 1 || positions_jump() ? packed : ir::no_id;
+}
+
+/// Of a ring's ranks all but the last have two chunks with others between them.
+bool Lowering::positions_jump() const {
+  return config_.layout.cp > 1 && !config_.layout.ulysses() &&
+         config_.layout.context_rank() + 1 < config_.layout.cp;
 }
 
 /// x[batch_idx, token_idx]: the index of the batch, expanded, is copied to strides like the other's
@@ -52,7 +59,7 @@ ir::ValueId Lowering::allowed_positions(std::optional<std::int64_t> window, V pa
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const std::int64_t seen = s + config_.adapters.prefix_tokens();
-  const Shape square{1, 1, s, seen}, column{s, 1};
+  const Shape square{packed == ir::no_id ? 1 : b, 1, s, seen}, column{s, 1};
   const auto boolean = [&](Comparison how, V x, V y) {
     return make_int(OpKind::compare, square, DType::u8, {x, y}, ir::Compare{0.0, how});
   };
@@ -73,8 +80,19 @@ ir::ValueId Lowering::allowed_positions(std::optional<std::int64_t> window, V pa
         boolean(Comparison::both, all, boolean(Comparison::equal, query_document, key_document));
     const V query_position = of_tokens(positions_, batch, of_queries);
     const V key_position = of_tokens(positions_, batch, of_keys);
-    allowed = boolean(Comparison::both, together,
-                      boolean(Comparison::less_equal, key_position, query_position));
+    const auto causal = [&] {
+      return boolean(Comparison::less_equal, key_position, query_position);
+    };
+    if (window && positions_jump()) {  // of a packed row its five launches are not planned
+      const V every = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
+      const V oldest = make_int(OpKind::add_scalar, of_queries, DType::i64, {query_position},
+                                ir::Number{-static_cast<double>(*window)});
+      const V recent =
+          boolean(Comparison::both, every, boolean(Comparison::greater, key_position, oldest));
+      allowed = boolean(Comparison::both, together, boolean(Comparison::both, recent, causal()));
+    } else {
+      allowed = boolean(Comparison::both, together, causal());
+    }
     hold({packed});
   } else if (window && spec_.attention_chunk > 0) {
     allowed = within_chunk(batch, queries, keys);
@@ -139,7 +157,8 @@ bool Lowering::sdpa_makes_masks() const {
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
-  if (config_.layout.cp > 1 && !config_.layout.ulysses())
+  const bool ring = config_.layout.cp > 1 && !config_.layout.ulysses();
+  if (ring && !model::rings_by_automodel(config_))
     return;  // a ring is told of causality, and takes no mask
   // hf_utils.py, _build_or_reuse_pp_causal_mask: a stage makes its mask once, and flash takes none
   if (infers_documents(config_) && config_.layout.pp > 1) return;

@@ -235,8 +235,12 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (spec_.residual_inside) end_frame();
   if (spec_.keeps_attention_out || forms_.keeps_attention_out) hold({attended});
   if (forms_.keeps_attention_out && fed != h) hold({fed});
-  // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
+  // The caller's `hidden_states`, the frame's locals, and arguments nobody reads.
   hold({x, middle, h, positions_, cache_position_});
+  if (model::rings_by_automodel(config_)) {
+    const auto i = static_cast<std::size_t>(index);
+    hold({i < spec_.window.size() && spec_.window[i] > 0 ? window_mask_ : full_mask_});
+  }
   hold({attention_weights_});
   block_ = -1;
   return y;

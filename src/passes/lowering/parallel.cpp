@@ -88,7 +88,19 @@ ir::ValueId Lowering::replicated(V x) {
   const V y = p_.on_storage_of(x, shape(x), dtype(x), false);
   p_.value(y).requires_grad = grad(x);
   p_.value(y).distributed = true;
-  emit(OpKind::tp_replicate, {x}, {y});
+  emit(OpKind::tp_replicate, {x}, {y}, ir::TpScatter{ranks(), tp_rank()});
+  return y;
+}
+
+/// As gathered(), where all ranks have the same gradient of what they gathered: to_local() of a
+/// DTensor that they have alike.
+ir::ValueId Lowering::gathered_alike(V x) {
+  if (!splits_sequence()) return x;
+  const V all = gathered(x);
+  p_.value(all).requires_grad = false;
+  const V y = p_.on_storage_of(all, shape(all), dtype(all), false);
+  p_.value(y).requires_grad = grad(x);
+  emit(OpKind::tp_replicate, {x, all}, {y}, ir::TpScatter{ranks(), tp_rank()});
   return y;
 }
 

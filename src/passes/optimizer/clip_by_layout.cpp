@@ -19,8 +19,11 @@ using Values = OptimizerOps::Values;
 enum class Kind : std::uint8_t { columns, rows, alike };
 
 Kind kind_of(const Parameter& parameter) {
-  if (module_of(ModuleKind::norm, parameter.module.leaf) != ir::Module::root) return Kind::alike;
-  return ir::split_by_inputs(parameter.module.leaf) ? Kind::rows : Kind::columns;
+  const ir::Module leaf = parameter.module.leaf;
+  const bool whole = leaf == ir::Module::router || leaf == ir::Module::experts ||
+                     module_of(ModuleKind::norm, leaf) != ir::Module::root;
+  if (whole) return Kind::alike;
+  return ir::split_by_inputs(leaf) ? Kind::rows : Kind::columns;
 }
 
 class Clip {

@@ -87,6 +87,7 @@ using model::ModelSpec;
 bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
 bool adapted(const StepConfig& c) { return parallel(c) && c.adapters.rank > 0; }
 bool whole(const StepConfig& c) { return c.layout.has_whole_tokens(); }
+bool of_titan(const StepConfig& c) { return c.run.transformer_impl == TransformerImpl::torchtitan; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
 /// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients. The trainer's
@@ -138,9 +139,35 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --world " + std::to_string(c.layout.world);
      }},
-    {"--tp, a mixture of experts", "how experts are split is not planned yet",
+    {"--tp T, a mixture of experts, TorchTitan's layers, a width of experts that T does not divide",
+     "each rank has as much of every expert as every other (TensorParallel)",
+     "give a T that divides it",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && of_titan(c) && m.moe && m.moe->intermediate % c.layout.tp != 0;
+     },
+     with_model},
+    {"--tp --fp8, a mixture of experts, TorchTitan's layers",
+     "Float8Linear beside split experts is not planned yet", "leave one of them out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && of_titan(c) && m.moe && c.precision.float8();
+     },
+     with_model},
+    {"--tp --sp, a mixture of experts, transformers' layers",
+     "routers are given DTensors beside their plain weights, which PyTorch refuses (AutoModel "
+     "0.5.0's default plan, TorchTitan 0.2.2's experiment with transformers' layers)",
+     "use --no-sp --shard fsdp2",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && !whole(c) && m.moe.has_value() && !of_titan(c);
+     },
+     with_model},
+    {"--tp --no-sp, a mixture with shared experts or with biases",
+     "AutoModel's default plan leaves a shared expert's layers whole, which is not planned beside "
+     "split ones, nor are experts' biases",
      "use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return whole(c) && m.moe &&
+              (m.moe->shared_intermediate > 0 || m.moe->biased || m.moe->every_expert);
+     },
      with_model},
     {"--tp --sp, a model with Gemma's norms",
      "no plan of TorchTitan or NeMo AutoModel has parts of sequences for all of its norms: one "
@@ -192,17 +219,15 @@ constexpr Exclusion exclusions_of_tp[] = {
        return whole(c) && c.optimizer.clip_grad > 0 && c.runtime.framework != "automodel" &&
               c.runtime.framework != "hf";
      }},
-    {"--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+    {"--tp --no-sp, --kernels compiled, --cp or --pp",
      "layers whose ranks have all tokens are not planned beside these yet", "leave --no-sp out",
      [](const ModelSpec&, const StepConfig& c) {
-       return whole(c) && (c.memory.kernels == Kernels::compiled || c.precision.float8() ||
-                           c.run.packing > 0 || c.layout.cp > 1 || c.layout.pp > 1);
+       return whole(c) &&
+              (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 || c.layout.pp > 1);
      }},
     {"--tp --no-sp, torchtitan's layers", "its plan always has parts of sequences",
      "leave --no-sp out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return whole(c) && c.run.transformer_impl == TransformerImpl::torchtitan;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return whole(c) && of_titan(c); }},
     {"--tp --no-sp, ac-trainer", "planned for PyTorch, not run by the trainer", "plan it instead",
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;
@@ -235,6 +260,12 @@ constexpr Exclusion exclusions_of_tp[] = {
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && !whole(c) && c.memory.kernels == Kernels::fused;
+     }},
+    {"--tp --no-sp --kernels fused --framework automodel",
+     "AutoModel turns Liger's kernels off beside tp_size (0.5.0, _transformers/kernel_patches.py)",
+     "use --kernels eager, or --framework hf for a loop of one's own with both",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.memory.kernels == Kernels::fused && c.runtime.framework == "automodel";
      }},
     {"--tp --no-sp --kernels fused, a model with Gemma's norms",
      "Liger's GEGLU leaves what it saved of earlier forwards allocated, which is not planned yet: "

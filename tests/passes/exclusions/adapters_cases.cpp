@@ -42,18 +42,26 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--lora 8 of the experts of mixtral"},
-    {"--lora RANK of experts or their router, --shard zero3, --ep or --kernels compiled",
+    {"--lora RANK of experts or their router, --ep or --kernels compiled",
      [](model::ModelSpec& m, StepConfig& c) {
        of_mixtral(m, c, "all-linear");
        c.memory.kernels = Kernels::compiled;
      },
      "--lora-targets q_proj,k_proj,v_proj,o_proj"},
-    {"--framework automodel --lora RANK, a mixture of experts, targets beside attention",
+    {"--lora RANK of experts alone, --shard zero3 --ac none",
      [](model::ModelSpec& m, StepConfig& c) {
-       of_mixtral(m, c, "w2");
-       c.runtime.framework = "automodel";
+       of_mixtral(m, c, "w1,w2,w3");
+       c.layout.shard = Sharding::zero3;
+       c.layout.world = 2;
      },
-     "GroupedExpertsLoRA"},
+     "adapt attention, too"},
+    {"--framework automodel --lora RANK --fp8",
+     [](auto&, StepConfig& c) {
+       c.runtime.framework = "automodel";
+       c.adapters.rank = 8;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "nothing is left to train"},
     {"--lora RANK, a mixture of experts, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();

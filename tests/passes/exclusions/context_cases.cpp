@@ -52,13 +52,27 @@ const Case cases[] = {
        c.layout.shard = Sharding::ddp;
      },
      "ranks that share a sequence have gradien"},
-    {"--cp N, a model whose layers are not like Llama's",
+    {"--cp N, attention other than scaled_dot_product_attention of rotated heads",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
+       m.position_scaled_queries = true;
+     },
+     "PyTorch's ring is scaled_dot_product_attention's"},
+    {"--cp N --cp-method ulysses, a model whose layers are not like Llama's",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.cp_method = CpMethod::ulysses;
        m.fused_qkv = true;
      },
      "other attention, masks and positions of "},
-    {"--cp N, a sliding window within --seq",
+    {"--cp N --kernels fused --framework automodel",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.runtime.framework = "automodel";
+       c.memory.kernels = Kernels::fused;
+     },
+     "turns Liger's kernels off"},
+    {"--cp N, a sliding window within --seq, --framework other than automodel",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
        m.window.assign(static_cast<std::size_t>(m.layers), 8);

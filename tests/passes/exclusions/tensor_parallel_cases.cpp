@@ -20,6 +20,14 @@ void with_whole_tokens(StepConfig& c) {
   c.layout.sequence_parallel = false;
 }
 
+void experts_of_torchtitan(model::ModelSpec& m, StepConfig& c) {
+  m.family = "qwen3_moe";
+  m.moe.emplace().intermediate = 64;
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+  c.layout.tp = c.layout.world = 2;
+  c.run.transformer_impl = TransformerImpl::torchtitan;
+}
+
 const Case cases[] = {
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
@@ -27,12 +35,30 @@ const Case cases[] = {
        c.layout.world = 3;
      },
      "--tp 2 --world 3: the world must be divisible by T"},
-    {"--tp, a mixture of experts",
+    {"--tp T, a mixture of experts, TorchTitan's layers, a width of experts that T does not divide",
+     [](model::ModelSpec& m, StepConfig& c) {
+       experts_of_torchtitan(m, c);
+       m.moe->intermediate = 63;
+     },
+     "as much of every expert"},
+    {"--tp --fp8, a mixture of experts, TorchTitan's layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       experts_of_torchtitan(m, c);
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "beside split experts"},
+    {"--tp --sp, a mixture of experts, transformers' layers",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
        m.moe.emplace();
      },
-     "--tp 2 for llama: how experts are split"},
+     "use --no-sp --shard fsdp2"},
+    {"--tp --no-sp, a mixture with shared experts or with biases",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_whole_tokens(c);
+       m.moe.emplace().shared_intermediate = 64;
+     },
+     "leaves a shared expert's layers whole"},
     {"--tp --sp, a model with Gemma's norms",
      [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
@@ -75,7 +101,7 @@ const Case cases[] = {
        c.runtime.framework = "trl";
      },
      "gradients of two meshes"},
-    {"--tp --no-sp, --kernels compiled, --fp8, --packing, --cp or --pp",
+    {"--tp --no-sp, --kernels compiled, --cp or --pp",
      [](auto&, StepConfig& c) {
        with_whole_tokens(c);
        c.memory.kernels = Kernels::compiled;
@@ -119,6 +145,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "use --kernels eager"},
+    {"--tp --no-sp --kernels fused --framework automodel",
+     [](auto&, StepConfig& c) {
+       with_whole_tokens(c);
+       c.runtime.framework = "automodel";
+       c.memory.kernels = Kernels::fused;
+     },
+     "turns Liger's kernels off"},
     {"--tp --no-sp --kernels fused, a model with Gemma's norms",
      [](model::ModelSpec& m, StepConfig& c) {
        with_whole_tokens(c);
