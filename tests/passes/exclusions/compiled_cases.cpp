@@ -162,7 +162,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "MatMul8bitLt"},
-    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
      [](auto&, StepConfig& c) {
        compiled_over_nf4(c);
        c.layout.shard = Sharding::fsdp2;
