@@ -268,12 +268,12 @@ constexpr Exclusion of_compiled[] = {
     {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
      "Dynamo finds no full graph: FSDP's weights are parameters without a quantization state, for "
      "which bitsandbytes makes one anew in each forward (v0.50, nn/modules.py: "
-     "fix_4bit_weight_quant_state_from_module); beside ZeRO 3's hooks its kernel is launched over no "
+     "fix_4bit_weight_quant_state_from_module); beside ZeRO 3's hooks its kernel is launched over "
+     "no "
      "blocks, which CUDA refuses",
      "use --shard none, or --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.adapters.four_bit() &&
-              (c.layout.fsdp() || c.layout.zero3());
+       return compiled(c) && c.adapters.four_bit() && (c.layout.fsdp() || c.layout.zero3());
      },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
