@@ -7,7 +7,8 @@ namespace ac_advisor::ir {
 void Derivation::run_compiled(const CompiledGraph& graph) {
   std::vector<ValueId> values;
   for (std::size_t i = 0; i < inputs(); ++i) values.push_back(in(i));
-  values.push_back(grad());
+  for (std::size_t i = 0; i < op().outputs; ++i)
+    if (p_.value(out(i)).requires_grad) values.push_back(grad(i));
   for (const CompiledGraph::Made& made : graph.made) {
     if (made.of >= 0)
       values.push_back(no_id);  // when it is first read

@@ -51,7 +51,7 @@ compile::JointGraph joint_of(const model::ModelSpec& spec, const StepConfig& con
   }
   compile::TraceOptions options = compile::trace_options(spec, config);
   options.shared_layers = config.layout.tp > 1;
-  return compile::trace_block(p, first, end, output, options);
+  return compile::trace_block(p, first, end, std::span(&output, 1), options);
 }
 
 /// A line each.

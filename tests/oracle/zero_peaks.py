@@ -12,7 +12,9 @@ offload_param, too.
 
 With --cp a sequence's ranks share it by DeepSpeed's Ulysses (ulysses_step.py), as accelerate sets it up.
 
-With --kernels fused Liger 0.8.5 patches the model's classes before it is made.
+With --kernels fused Liger 0.8.5 patches the model's classes before it is made. With --kernels compiled each block of the
+engine's model is compiled in its place (`Module.compile`, as accelerate's compile_regions_deepspeed has it), and Dynamo
+breaks its graph at the hooks of stage 3; these cases were drawn before the plan had them.
 
 Of ZeRO 3 the model is made under deepspeed.zero.Init, as transformers makes it, and what that cached is given
 back. Its launches by phase are counted, too: kernels, memsets, copies on the device.
@@ -20,7 +22,9 @@ back. Its launches by phase are counted, too: kernels, memsets, copies on the de
 
 import argparse
 import contextlib
+import gc
 import json
+import random
 import sys
 
 import torch
@@ -61,6 +65,7 @@ def cases():
     yield from on_host()
     yield from overlapped()
     yield from fused()
+    yield from compiled()
 
 
 def stage_3():
@@ -172,6 +177,24 @@ def fused():
     yield "large", case(8, 1, 2048, "--ac full --lora 16 --lora-dtype fp32 --lora-targets all-linear")
 
 
+def compiled():
+    draw = random.Random("compiled blocks of stage 3")
+    models = ("llama", "untied", "mistral", "qwen2", "qwen3", "gemma", "phi3", "olmo2", "granite", "smollm3")
+    tunes = ["", "", "--lora 16 --lora-dtype fp32", "--lora 16 --lora-dtype fp32 --lora-targets all-linear",
+             "--lora 8 --lora-dtype fp32 --quantize nf4"]
+    for k in range(16):
+        model, tune = draw.choice(models), tunes[k % 5]
+        if model in ("phi3", "granite", "olmo2", "smollm3") and tune:  # of which PEFT knows no targets
+            tune = "--lora 16 --lora-dtype fp32 --lora-targets all-linear"
+        batch, seq = draw.choice(((1, 2048), (2, 2048), (2, 1024), (3, 1000)))
+        more = [draw.choice(("--ac none", "--ac full")), draw.choice(("", "", "--grad-accum 2", "--clip-grad 1.0"))]
+        if not tune and draw.random() < 0.3:
+            more.append("--offload optimizer")
+        words = [f"--world {draw.choice((2, 4, 8))} --shard zero3 --kernels compiled --batch {batch} --seq {seq}", tune, *more]
+        if "--quantize" not in tune:  # of which bitsandbytes launches a kernel over no blocks
+            yield model, " ".join(filter(None, words))
+
+
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
 
 
@@ -256,6 +279,12 @@ def figures_of(model, words):
     optimizer = adamw(trained, lr=1e-4, **fused)
     groups = ulysses_step.register(network, options) if options.cp > 1 else None
     engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings, mpu=groups)
+    if options.kernels == "compiled":
+        import compile_peaks  # noqa: F401  how Inductor is set
+        import training_step
+
+        for block in training_step.blocks_of(network.get_base_model() if options.lora else network):
+            block.compile()
     del network, optimizer, trained
     if partitions:
         del known
@@ -278,6 +307,8 @@ def figures_of(model, words):
     for _ in range(3):
         peaks.clear()
         launches.clear()
+        if options.kernels == "compiled":
+            gc.collect()  # frames that Dynamo's exceptions hold in cycles, until Python's collector comes to them
         for _ in range(options.grad_accum):
             loop_names.before_forward(vars(options), kept)
             if options.cp > 1:

@@ -8,6 +8,7 @@
 
 #include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "graph_breaks.hpp"
 #include "passes/checkpointing/around_compiled.hpp"
 #include "passes/shared_results.hpp"
 #include "unit.hpp"
@@ -25,20 +26,21 @@ using ir::ValueId;
 /// Compiled blocks that are kept for other configurations.
 constexpr std::size_t most_units = 256;
 
-/// One block of the forward program, ops [first, end), and what it returns. `region`: of the
-/// checkpoint around what it is compiled to; no_id: none, or it is inside.
+/// One block of the forward program, or a piece of one, ops [first, end), and what it returns.
+/// `region`: of the checkpoint around what it is compiled to; no_id: none, or it is inside.
 struct Block {
   OpId first = no_id, end = no_id;
-  ValueId output = no_id;
+  std::vector<ValueId> outputs;
   std::int32_t region = no_id;
+  ir::Module leaf = ir::Module::block;
 };
 
 /// Emits a forward graph's launches, and the autograd node whose backward is the program's compiled
 /// graph `backward`. The first results are the program's values `outputs`; what else the graph
 /// returns is saved, and joins the node's `inputs`.
 void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t backward,
-                std::vector<ValueId> inputs, std::span<const ValueId> outputs, ir::ModulePath unit,
-                std::int32_t region) {
+                std::vector<ValueId> inputs, std::span<const ValueId> outputs,
+                std::span<const ValueId> differentiated, ir::ModulePath unit, std::int32_t region) {
   const auto first = static_cast<OpId>(p.ops.size());
   std::vector<ValueId> values = inputs;
   const auto output_of = [&](std::int32_t number) {
@@ -71,7 +73,7 @@ void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t bac
            launch.attributes);
   for (ValueId v : p.values_of(graph, values, std::span(graph.results).subspan(outputs.size())))
     inputs.push_back(v);
-  p.emit(OpKind::compiled_unit, ir::Phase::forward, unit, inputs, outputs.first(1),
+  p.emit(OpKind::compiled_unit, ir::Phase::forward, unit, inputs, differentiated,
          ir::CompiledUnit{backward});
   for (auto id = first; id < static_cast<OpId>(p.ops.size()); ++id) p.op(id).region = region;
 }
@@ -99,10 +101,13 @@ class BlockCompiler {
       : s_(step), p_(step.program), spec_(spec), config_(config) {}
 
   void run(OpId first) {
-    std::vector<Block> blocks = find_blocks(first);
+    const bool breaks = graph_breaks(config_) != GraphBreaks::none;
+    if (breaks && config_.memory.scope == AcScope::submodule) leave_norms(first);
+    const std::vector<Block> blocks = breaks ? find_pieces(first) : find_blocks(first);
     std::vector<Written> written;
     written.reserve(blocks.size());
     for (const Block& block : blocks) written.push_back(compiled(block));
+    const std::vector<bool> inner = breaks ? inner_values(blocks) : std::vector<bool>();
     std::vector<bool> waiting;
     for (const Block& block : blocks) waiting.push_back(waits(block));
     const std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
@@ -119,7 +124,11 @@ class BlockCompiler {
         }
         continue;
       }
-      keep(old[static_cast<std::size_t>(id - first)]);
+      const Op& op = old[static_cast<std::size_t>(id - first)];
+      if (breaks && op.kind == OpKind::hold)
+        keep_held(op, inner);
+      else
+        keep(op);
     }
     s_.chains.clear();
   }
@@ -130,16 +139,53 @@ class BlockCompiler {
     std::vector<ValueId> inputs;
   };
 
+  /// AutoModel's checkpoints around what it compiles are of attention and MLPs alone
+  /// (parallelizer.py, DefaultParallelizationStrategy.parallelize: enable_compile).
+  void leave_norms(OpId first) {
+    for (auto id = first; id < static_cast<OpId>(p_.ops.size()); ++id) {
+      const ir::Module part = ir::submodule_of(p_.op(id).module.leaf);
+      if (part != ir::Module::attention && part != ir::Module::mlp) p_.op(id).region = no_id;
+    }
+  }
+  [[nodiscard]] std::vector<Block> find_pieces(OpId first) const {
+    std::vector<Block> blocks;
+    for (const compile::Piece& piece :
+         compile::pieces_of_blocks(p_, first, graph_breaks(config_), config_.memory.scope)) {
+      const ir::Module leaf = p_.op(piece.end - 1).module.leaf;
+      blocks.push_back({piece.first, piece.end, piece.outputs, no_id, leaf});
+    }
+    return blocks;
+  }
+
+  /// What pieces make for themselves: no local of Python's holds it.
+  [[nodiscard]] std::vector<bool> inner_values(const std::vector<Block>& pieces) const {
+    std::vector<bool> inner(p_.values.size(), false);
+    for (const Block& piece : pieces) {
+      for (OpId id = piece.first; id < piece.end; ++id)
+        for (const ValueId v : p_.outputs(p_.op(id))) inner[static_cast<std::size_t>(v)] = true;
+      for (const ValueId v : piece.outputs) inner[static_cast<std::size_t>(v)] = false;
+    }
+    return inner;
+  }
+  void keep_held(Op hold, const std::vector<bool>& inner) {
+    ValueId* const held = p_.operands.data() + hold.first_operand;
+    ValueId* const end = std::remove_if(held, held + hold.inputs, [&](ValueId v) {
+      return inner[static_cast<std::size_t>(p_.root(v))];
+    });
+    hold.inputs = static_cast<decltype(hold.inputs)>(end - held);
+    if (hold.inputs > 0) keep(hold);
+  }
+
   [[nodiscard]] std::vector<Block> find_blocks(OpId first) const {
     std::vector<Block> blocks;
     std::int16_t current = -1;
     for (auto id = first; id < static_cast<OpId>(p_.ops.size()); ++id) {
       const Op& op = p_.op(id);
       if (op.module.block < 0) continue;
-      if (op.module.block != current) blocks.push_back({id, id, no_id});
+      if (op.module.block != current) blocks.push_back({id, id, {}});
       current = op.module.block;
       blocks.back().end = id + 1;
-      if (op.kind != OpKind::hold) blocks.back().output = p_.output(op, 0);
+      if (op.kind != OpKind::hold) blocks.back().outputs.assign(1, p_.output(op, 0));
       if (checkpoints_compiled_blocks(config_))
         blocks.back().region = std::max(blocks.back().region, op.region);
     }
@@ -172,6 +218,7 @@ class BlockCompiler {
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
     options.shared_layers = config_.layout.tp > 1;
+    options.by_region = graph_breaks(config_) != GraphBreaks::none;
     options.by_policy = options.checkpointed && config_.memory.ac == AcMode::selective;
     return options;
   }
@@ -185,6 +232,7 @@ class BlockCompiler {
     key.add(options);
     key.add(budget);
     key.add(waits(block));
+    key.add(block.leaf);
     key.add(compile::signature(p_, block.first, block.end, written.inputs));
     const auto [found, is_new] = known_.try_emplace(key.text(), units_.size());
     written.unit = found->second;
@@ -193,14 +241,16 @@ class BlockCompiler {
                                        ? compile::Runner::trainer
                                        : compile::Runner::inductor;
     key.add(runner);
-    key.add(p_.value(block.output).producer - block.first);
-    key.add(p_.value(block.output).shape);
+    for (const ValueId v : block.outputs) {
+      key.add(p_.value(v).producer - block.first);
+      key.add(p_.value(v).shape);
+    }
     key.add(compile::whole_key(p_, block.first, block.end));
     static SharedResults<compile::Unit> shared(most_units);
     units_.push_back(*shared.get(key.text(), [&] {
       ir::count(ir::Work::blocks);
       return compile::compile_unit(
-          compile::trace_block(p_, block.first, block.end, block.output, options), budget,
+          compile::trace_block(p_, block.first, block.end, block.outputs, options), budget,
           /*recorded=*/false, runner);
     }));
     backwards_.push_back(add_backward(p_, units_.back()));
@@ -216,7 +266,7 @@ class BlockCompiler {
 
   void write(const Block& block, const Written& written, std::int16_t index) {
     write_unit(p_, units_[written.unit].forward, backwards_[written.unit], written.inputs,
-               {&block.output, 1}, {index, ir::Module::block}, block.region);
+               block.outputs, block.outputs, {index, block.leaf}, block.region);
   }
 
   StepProgram& s_;
@@ -249,7 +299,8 @@ void compile_model(StepProgram& step, const model::ModelSpec& spec, const StepCo
                             config.runtime.cuda_graph != CudaGraph::off, compile::Runner::inductor);
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
-  write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root}, no_id);
+  write_unit(p, unit.forward, backward, std::move(inputs), results, std::span(results).first(1),
+             {-1, ir::Module::root}, no_id);
   step.chains.clear();
 }
 

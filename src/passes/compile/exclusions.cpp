@@ -7,6 +7,7 @@
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "passes/checkpointing/around_compiled.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -57,6 +58,10 @@ bool of_other_kind(const ModelSpec& m) {
          m.joined_rotary_part || m.interleaved_rotary || m.fused_qkv || m.fused_gate_up ||
          m.position_table > 0 || m.input_first ||
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
+}
+
+bool breaks_at_attention(const StepConfig& c) {
+  return graph_breaks(c) == GraphBreaks::at_attention;
 }
 
 bool drops_scores(const ModelSpec& m, const StepConfig& c) {
@@ -171,7 +176,7 @@ constexpr Exclusion of_compiled[] = {
      "flash-attn's own op within a graph, and what is saved of it, is not planned yet",
      "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && model::caps_in_flash(m, c);
+       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(c);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled --attn flash for " + m.family;
@@ -235,7 +240,8 @@ constexpr Exclusion of_compiled[] = {
        const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
                           ac == AcMode::selective || ac == AcMode::memory_budget ||
                           ac == AcMode::budget;
-       return compiled(c) && (!known || c.memory.scope != AcScope::block);
+       const bool of_submodules = ac == AcMode::full && breaks_at_attention(c);
+       return compiled(c) && (!known || (c.memory.scope != AcScope::block && !of_submodules));
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --ac " + ac_option(c) +
@@ -260,13 +266,15 @@ constexpr Exclusion of_compiled[] = {
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
-    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
      "Dynamo finds no full graph: FSDP's weights are parameters without a quantization state, for "
      "which bitsandbytes makes one anew in each forward (v0.50, nn/modules.py: "
-     "fix_4bit_weight_quant_state_from_module)",
+     "fix_4bit_weight_quant_state_from_module); beside ZeRO 3's hooks its kernel is launched over "
+     "no "
+     "blocks, which CUDA refuses",
      "use --shard none, or --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.adapters.four_bit() && c.layout.fsdp();
+       return compiled(c) && c.adapters.four_bit() && (c.layout.fsdp() || c.layout.zero3());
      },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
@@ -315,13 +323,15 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
-     "transformers' blocks around a ring, what Ulysses exchanges, and keys that go from rank to "
+    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers, and "
+     "AutoModel's",
+     "other blocks around a ring, what Ulysses exchanges, and keys that go from rank to "
      "rank within a graph are not planned yet",
-     "use --framework torchtitan with --cp-method allgather, or --kernels eager",
+     "use --framework torchtitan with --cp-method allgather, --framework automodel, or --kernels "
+     "eager",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool of_titan = model::layer_forms(m, c).keeps_table();
-       return compiled(c) && c.layout.cp > 1 &&
+       return compiled(c) && c.layout.cp > 1 && !breaks_at_attention(c) &&
               (!of_titan || c.layout.cp_method != CpMethod::all_gather);
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -343,10 +353,39 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.adapters.used() && c.adapters.dora;
      }},
-    {"--kernels compiled --shard zero3",
-     "where DeepSpeed's hooks within blocks break their graphs is not planned yet",
-     "use --shard zero2 or fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.zero3(); }},
+    {"--framework automodel --kernels compiled with --packing or --cp, --tp, --ac other than none, "
+     "selective and full --ac-scope submodule",
+     "AutoModel's checkpoints are around attention and MLPs, or a policy's around layers; what its "
+     "attention leaves of the graphs of layers in parts is not planned",
+     "use --kernels eager, or --ac none",
+     [](const ModelSpec&, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       const bool known = ac == AcMode::none || ac == AcMode::selective ||
+                          (ac == AcMode::full && c.memory.scope == AcScope::submodule);
+       return breaks_at_attention(c) && (c.layout.tp > 1 || !known);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--framework automodel --kernels compiled --ac " + ac_option(c);
+     }},
+    {"--kernels compiled --shard zero3, experts, a sliding window within --seq, --ac "
+     "memory-budget:F or budget:SIZE",
+     "which pieces DeepSpeed's hooks leave of experts and of a mask, and where budgets cut them, "
+     "is "
+     "not planned",
+     "use --shard zero2 or fsdp2, or --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return compiled(c) && c.layout.zero3() &&
+              (m.moe || masked_window(m, c) > 0 || ac == AcMode::memory_budget ||
+               ac == AcMode::budget);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       const std::int64_t window = masked_window(m, c);
+       return "--kernels compiled --shard zero3" +
+              (m.moe        ? " for " + m.family
+               : window > 0 ? ", a sliding window of " + std::to_string(window) + " tokens"
+                            : " --ac " + ac_option(c));
+     }},
     {"--kernels compiled --shard ddp, --ac other than full",
      "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "
      "which is not planned; a graph with a checkpoint it leaves whole",

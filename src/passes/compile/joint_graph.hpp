@@ -64,6 +64,7 @@ struct JointGraph {
   std::vector<Node> nodes;
   std::vector<NodeId> forward_outputs;
   std::vector<NodeId> backward_outputs;  ///< a gradient a placeholder; -1: it has none
+  bool returns_loss = false;             ///< first of all; nothing reads the other outputs
 
   [[nodiscard]] const Node& node(NodeId n) const { return nodes[static_cast<std::size_t>(n)]; }
   [[nodiscard]] Node& node(NodeId n) { return nodes[static_cast<std::size_t>(n)]; }

@@ -29,7 +29,7 @@ class Trace {
   Trace(const ir::Program& program, OpId first, OpId end, const TraceOptions& options)
       : p_(program), first_(first), end_(end), options_(options) {}
 
-  JointGraph run(ValueId output) {
+  JointGraph run(std::span<const ValueId> outputs) {
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind == OpKind::masked_fill)
         masks_[p_.root(p_.input(p_.op(id), 0))] = p_.value(p_.output(p_.op(id), 0)).shape;
@@ -42,10 +42,14 @@ class Trace {
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind == OpKind::ring_attention) ring_ = id;
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
-    for (OpId id = first_; id < end_; ++id)
+    for (OpId id = first_; id < end_; ++id) {
+      if (options_.by_region) tracer_.set_checkpoint(p_.op(id).region);
       if (!within_ring(id)) trace(id);
-    const Tensor result = tracer_.view(of(output), p_.value(output).shape);
-    JointGraph joint = tracer_.joint(std::span(&result, 1));
+    }
+    std::vector<Tensor> results;
+    for (ValueId v : outputs) results.push_back(tracer_.view(of(v), p_.value(v).shape));
+    JointGraph joint = tracer_.joint(results);
+    if (options_.by_region) save_between_checkpoints(joint);
     mark_tokens(joint);
     return joint;
   }
@@ -78,6 +82,7 @@ class Trace {
     const Tensor returned = of(logits);
     const Tensor results[] = {tracer_.cross_entropy(returned, of(labels)), returned};
     JointGraph joint = tracer_.joint(results);
+    joint.returns_loss = true;
     save_between_checkpoints(joint);
     return joint;
   }
@@ -118,7 +123,10 @@ class Trace {
     const ir::Role role = p_.storage(value.storage).role;
     const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered ||
                            (whole_ && role == ir::Role::buffer);
-    set(v, tracer_.placeholder(v, value.shape, value.dtype, value.requires_grad, parameter));
+    const Tensor given =
+        tracer_.placeholder(v, value.shape, value.dtype, value.requires_grad, parameter);
+    if (value.permuted && value.shape.rank() == 4) tracer_.swap(given);
+    set(v, given);
   }
 
   [[nodiscard]] bool known(ValueId v) const {
@@ -574,9 +582,9 @@ TraceOptions trace_options(const model::ModelSpec& spec, const StepConfig& confi
   return options;
 }
 
-JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId output,
-                       const TraceOptions& options) {
-  return Trace(program, first, end, options).run(output);
+JointGraph trace_block(const ir::Program& program, OpId first, OpId end,
+                       std::span<const ValueId> outputs, const TraceOptions& options) {
+  return Trace(program, first, end, options).run(outputs);
 }
 
 JointGraph trace_model(const ir::Program& program, OpId first, OpId end, ValueId logits,

@@ -20,6 +20,7 @@ struct TraceOptions {
   /// magnitude of what is cast to fp8 with one scale.
   bool by_policy = false;
   bool shared_layers = false;  ///< ranks have parts of them: --tp
+  bool by_region = false;      ///< checkpoints within a block are those of its ops
   bool flat_mlp = false;       ///< the second norm and the MLP see a matrix of all tokens
 };
 
@@ -28,10 +29,11 @@ struct TraceOptions {
 
 /// The joint graph of one transformer block: ops [first, end) of the forward program that lowering
 /// wrote, as torch.compile traces the module that they came from. Values made before are
-/// placeholders, `output` is what the block returns. Throws std::logic_error for an op that
+/// placeholders, `outputs` are what the block returns. Throws std::logic_error for an op that
 /// `can_trace` does not know.
 [[nodiscard]] JointGraph trace_block(const ir::Program& program, ir::OpId first, ir::OpId end,
-                                     ir::ValueId output, const TraceOptions& options);
+                                     std::span<const ir::ValueId> outputs,
+                                     const TraceOptions& options);
 
 /// The joint graph of a whole model with its cross-entropy: ops [first, end) up to the `logits`, as
 /// torch.compile(model) traces transformers' forward (5.23). Checkpoints are those of the ops.

@@ -512,6 +512,7 @@ JointGraph Tracer::joint(std::span<const Tensor> outputs) {
     gradient.target = Target::tangent;
     gradient.shape = shape(output);
     gradient.dtype = dtype(output);
+    gradient.swapped = graph_.node(output.node).swapped;
     graph_.nodes.push_back(gradient);
     give(output, graph_.size() - 1);
   }

@@ -29,6 +29,8 @@ class Tracer {
  public:
   Tensor placeholder(ir::ValueId value, const ir::Shape& shape, DType dtype, bool requires_grad,
                      bool parameter);
+  /// In memory the dimensions 1 and 2 of that placeholder are the other way round.
+  void swap(Tensor placeholder) { graph_.node(placeholder.node).swapped = true; }
   /// Of what follows, for launches and --ac.
   void set_module(ir::ModulePath module) { module_ = module; }
   /// The checkpoint that what follows is in; -1: none.

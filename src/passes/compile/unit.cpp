@@ -265,7 +265,8 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner)
   for (std::size_t i = 0; i < saved.size(); ++i)
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
   std::vector<Node> no_loss;  // gradients of outputs that reached none
-  for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
+  for (std::size_t i = joint.returns_loss ? tangents.size() : 0; i-- > 1;)
+    no_loss.push_back(joint.node(tangents[i]));
   const OwnGraph own = backward_graph(std::move(joint), given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results, runner);
   for (const Node& tangent : no_loss) {

@@ -105,16 +105,6 @@ constexpr Exclusion of_packing[] = {
      "each block finds but one document and runs flash_attn_func on it: not planned yet",
      "leave --packing out, or give 2 or more",
      [](const ModelSpec&, const StepConfig& c) { return c.run.packing == 1 && of_automodel(c); }},
-    {"--packing DOCS --framework automodel --kernels compiled",
-     "each block looks in the positions for documents, which breaks its graph in parts: not "
-     "planned yet",
-     "leave --packing or --kernels compiled out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && of_automodel(c) && c.memory.kernels == Kernels::compiled;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return packing(c) + " --framework automodel --kernels compiled";
-     }},
     {"--packing DOCS --tp T or --pp N, ac-trainer", "planned for PyTorch, not run by the trainer",
      "leave --packing out",
      [](const ModelSpec&, const StepConfig& c) {

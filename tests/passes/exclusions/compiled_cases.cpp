@@ -164,7 +164,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "MatMul8bitLt"},
-    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
      [](auto&, StepConfig& c) {
        compiled_over_nf4(c);
        c.layout.shard = Sharding::fsdp2;
@@ -221,7 +221,8 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard ddp --ac none"},
-    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers",
+    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers, and "
+     "AutoModel's",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::fsdp2);
        c.layout.cp = 2;
@@ -251,13 +252,27 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "DoRA's norms"},
-    {"--kernels compiled --shard zero3",
+    {"--framework automodel --kernels compiled with --packing or --cp, --tp, --ac other than none, "
+     "selective and full --ac-scope submodule",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.layout.cp = 2;
+       c.runtime.framework = "automodel";
+       c.memory.ac = AcMode::full;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--framework automodel --kernels compiled --ac full"},
+    {"--kernels compiled --shard zero3, experts, a sliding window within --seq, --ac "
+     "memory-budget:F or budget:SIZE",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
        c.layout.shard = Sharding::zero3;
+       c.memory.ac = AcMode::memory_budget;
+       c.memory.memory_budget = 0.5;
+       c.run.attention = Attention::flash;
        c.memory.kernels = Kernels::compiled;
      },
-     "--kernels compiled --shard zero3"},
+     "--kernels compiled --shard zero3 --ac memory-budget:0.5"},
     {"--kernels compiled --cuda-graph step",
      [](auto&, StepConfig& c) {
        c.runtime.cuda_graph = CudaGraph::step;

@@ -60,12 +60,6 @@ const Case cases[] = {
      "--packing 4 --framework automodel --attn auto"},
     {"--packing 1 --framework automodel", [](auto&, StepConfig& c) { packed_by_automodel(c, 1); },
      "but one document"},
-    {"--packing DOCS --framework automodel --kernels compiled",
-     [](auto&, StepConfig& c) {
-       packed_by_automodel(c, 4);
-       c.memory.kernels = Kernels::compiled;
-     },
-     "--packing 4 --framework automodel --kernels compiled"},
     {"--packing DOCS --tp T or --pp N, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
