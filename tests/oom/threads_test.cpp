@@ -78,6 +78,7 @@ TEST_CASE("oom: torchrun's root cause on an MI355X, AMD-AGI/Primus#349") {
 }
 
 TEST_CASE("oom: the foreach optimizer's square roots of one weight, huggingface/trl#2776") {
+  // The model is the reader's guess: one that has a weight of these bytes.
   const std::string text = after_each(
       "[rank0]: ",
       frame("/v/site-packages/torch/optim/adamw.py", 220, "step", "adamw(") +

@@ -130,7 +130,8 @@ def main(cases, about=__doc__):
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
-    parser.add_argument("--again", action="store_true", help="of those that the file has, at the same limits")
+    parser.add_argument("--again", action="store_true",
+                        help="those that the file has, each marked so when it is done: take the marks away at the end")
     options = parser.parse_args()
     measure = emulated_peaks.measure
     wide_peaks.emulated_peaks.measure = lambda entry, build=emulated_peaks.build: measure(entry, build, steps)
