@@ -9,7 +9,6 @@
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/torch_facts.hpp"
-#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/model/image_size.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -19,13 +18,11 @@
 #include "ac_advisor/simulate/clock.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
-#include "budget.hpp"
 #include "model/hub_models.hpp"
 #include "passes/adapters/targets.hpp"
 #include "passes/lowering/batch_positions.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
-#include "planned.hpp"
 #include "rollout_engine.hpp"
 #include "simulate/memory_device.hpp"
 #include "task_phases.hpp"
@@ -657,9 +654,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += model.hidden - (model.tied_embeddings ? 0 : model.vocab * model.hidden);
   result.config = config;
   result.device_name = device.name;
-  std::optional<RankSimulation> own;
-  if (shared == nullptr) own = simulate_rank(asked, requested, detail);
-  const RankSimulation& rank = own ? *own : shared->get();
+  RankSimulation rank = shared == nullptr ? simulate_rank(asked, requested, detail) : shared->get();
   if (config.adapters.used()) {
     std::int64_t& trained = result.trainable_parameters.emplace(rank.trained);
     if (config.layout.pp > 1 || config.layout.tp > 1)  // the step's are those of one rank
@@ -667,16 +662,15 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += trained;
   }
   if (config.runtime.kind == Runtime::pytorch) {
-    StepConfig settled = rank.settled;
-    settled.memory.loss = config.memory.loss;
-    result.evidence = evidence::evidence_of(model, settled);
+    rank.settled.memory.loss = config.memory.loss;  // which it may share with another
+    result.evidence = evidence::evidence_of(model, rank.settled);
   }
-  result.budget = rank.budget;
-  result.memory = rank.memory.memory;
-  result.fit = rank.memory.fit;
-  result.assumptions = rank.assumptions;
+  result.budget = std::move(rank.budget);
+  result.memory = std::move(rank.memory.memory);
+  result.fit = std::move(rank.memory.fit);
+  result.assumptions = std::move(rank.assumptions);
   result.kernels = rank.kernels;
-  const simulate::StepTime& time = rank.time;
+  simulate::StepTime& time = rank.time;
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
   if (result.fit.fits && result.fit.pressure) result.time.step += result.fit.pressure->seconds;
@@ -693,7 +687,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.assumptions.push_back(model.graph->captured);
   if (detail && model.moe && config.memory.ac == AcMode::selective) compare_with_full(result);
   explain_time(result, device, time);
-  return {std::move(result), time};
+  return {std::move(result), std::move(time)};
 }
 
 }  // namespace ac_advisor::advise

@@ -78,8 +78,7 @@ Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool e
       slots.back()->make([&] { return simulate_rank(model, own, false); });
   }
   for (std::size_t i = 0; i < slots.size(); ++i)
-    ranks.plans.push_back(
-        plan_rank(model, at_rank(config, ranks.rank[i]), false, slots[i].get()));
+    ranks.plans.push_back(plan_rank(model, at_rank(config, ranks.rank[i]), false, slots[i].get()));
   return ranks;
 }
 
@@ -146,8 +145,8 @@ std::int64_t highest_rank(const model::ModelSpec& model, const StepConfig& confi
   return ranks.rank[ranks.highest()];
 }
 
-profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config,
-                               bool detail, SharedRanks* shared) {
+profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config, bool detail,
+                               SharedRanks* shared) {
   const Ranks ranks = plan_ranks(model, config, detail, shared);
   const std::size_t plan = config.layout.pp_rank == Layout::highest_rank
                                ? ranks.highest()

@@ -24,8 +24,8 @@ struct RankPlan {
                                              const StepConfig& config, bool detail,
                                              SharedRanks* shared = nullptr);
 /// The same of one of many configurations, without detail: `plan`, with what they share.
-[[nodiscard]] profile::Profile plan_of_many(const model::ModelSpec& model,
-                                            const StepConfig& config, SharedRanks& shared);
+[[nodiscard]] profile::Profile plan_of_many(const model::ModelSpec& model, const StepConfig& config,
+                                            SharedRanks& shared);
 /// The rank of a pipeline with the highest allocated peak.
 [[nodiscard]] std::int64_t highest_rank(const model::ModelSpec& model, const StepConfig& config);
 

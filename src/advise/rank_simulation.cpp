@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/work.hpp"
@@ -49,8 +50,8 @@ std::size_t hash_of(const StepConfig& c) {
   for (const std::int64_t part :
        {c.layout.tp, c.layout.cp, c.layout.ep, c.layout.pp, c.layout.pp_rank,
         static_cast<std::int64_t>(c.layout.pp_schedule), static_cast<std::int64_t>(c.memory.ac),
-        c.memory.ac_arg, static_cast<std::int64_t>(c.memory.kernels), c.run.batch,
-        c.run.grad_accum, static_cast<std::int64_t>(c.layout.shard)})
+        c.memory.ac_arg, static_cast<std::int64_t>(c.memory.kernels), c.run.batch, c.run.grad_accum,
+        static_cast<std::int64_t>(c.layout.shard)})
     hash = hash * 1099511628211U + static_cast<std::size_t>(part);
   return hash;
 }
@@ -58,8 +59,7 @@ std::size_t hash_of(const StepConfig& c) {
 }  // namespace
 
 StepConfig simulated(const model::ModelSpec& model, StepConfig config) {
-  if (model.kv_sharing && config.memory.ac == AcMode::full &&
-      config.memory.scope == AcScope::block)
+  if (model.kv_sharing && config.memory.ac == AcMode::full && config.memory.scope == AcScope::block)
     config.memory.scope = AcScope::submodule;
   return config;
 }
