@@ -11,6 +11,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "plan_rank.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -72,7 +73,7 @@ Tried tried(const model::ModelSpec& model, const StepConfig& config) {
 }
 
 LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
-                         const profile::Profile& at) {
+                         const profile::Profile& at, SharedRanks& ranks) {
   const std::int64_t most = std::max<std::int64_t>(1, most_tokens / at.config.run.seq);
   const auto with = [&](std::int64_t batch) {
     StepConfig c = at.config;
@@ -80,7 +81,10 @@ LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants
     return variants.settled(std::move(c));
   };
   LargestFit found = largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
-    return batch == at.config.run.batch ? tried(at) : tried(model, with(batch));
+    if (batch == at.config.run.batch) return tried(at);
+    const StepConfig config = with(batch);
+    if (passes::find_exclusion(model, config) != nullptr) return Tried{};
+    return tried(plan_of_many(model, config, ranks));
   });
   const std::string loss = loss_option(with(std::max<std::int64_t>(1, found.value)));
   if (found.value > 0 && loss != loss_option(at.config)) found.loss = loss;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ac_advisor/profile/profile.hpp"
+#include "rank_simulation.hpp"
 #include "variants.hpp"
 
 namespace ac_advisor::advise {
@@ -33,7 +34,7 @@ struct LargestFit {
 /// The most sequences a micro-batch that fit the device, all else as in `at`, of at most 1 Mi
 /// tokens.
 [[nodiscard]] LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
-                                       const profile::Profile& at);
+                                       const profile::Profile& at, SharedRanks& ranks);
 
 /// More tokens a micro-batch than this are nobody's step, and a chunked loss has an op a chunk.
 inline constexpr std::int64_t most_tokens = std::int64_t{1} << 20;

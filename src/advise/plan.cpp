@@ -9,7 +9,6 @@
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/torch_facts.hpp"
-#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/model/image_size.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -19,13 +18,11 @@
 #include "ac_advisor/simulate/clock.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
-#include "budget.hpp"
 #include "model/hub_models.hpp"
 #include "passes/adapters/targets.hpp"
 #include "passes/lowering/batch_positions.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
-#include "planned.hpp"
 #include "rollout_engine.hpp"
 #include "simulate/memory_device.hpp"
 #include "task_phases.hpp"
@@ -34,27 +31,6 @@
 
 namespace ac_advisor::advise {
 namespace {
-
-profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer,
-                      TorchVersion torch) {
-  profile::Counts counts;
-  const ir::Program& p = step.program;
-  std::int64_t weight = 1;
-  const std::vector<passes::Stretch> stretches = passes::stretches_of(step, grad_accum);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < p.ops.size(); ++i) {
-    const ir::Op& op = p.ops[i];
-    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i; ++next)
-      weight = stretches[next].runs;
-    if (op.phase == ir::Phase::optimizer) weight = 1;
-    const auto phase = static_cast<std::size_t>(op.phase);
-    counts.launches[phase] += weight * ir::launches(p, op, trainer, torch);
-    counts.dispatches[phase] += weight * ir::dispatches(op);
-    counts.flops[phase] += static_cast<double>(weight) * ir::flops(p, op);
-    counts.bytes[phase] += static_cast<double>(weight) * ir::traffic_bytes(p, op);
-  }
-  return counts;
-}
 
 void explain_time(profile::Profile& result, const simulate::Device& device,
                   const simulate::StepTime& time) {
@@ -649,6 +625,13 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   return plan_pipeline(model, requested, detail);
 }
 
+profile::Profile plan_of_many(const model::ModelSpec& model, const StepConfig& config,
+                              SharedRanks& shared) {
+  if (config.layout.pp == 1) return plan(model, config, false);
+  passes::validate(model, config);
+  return plan_pipeline(model, config, false, &shared);
+}
+
 profile::Profile plan(const model::ModelSpec& model, const Resolved& resolved, bool detail) {
   profile::Profile result = plan(model, resolved.config, detail);
   if (resolved.others_layers && result.evidence)
@@ -665,19 +648,16 @@ double tokens_of_step(const StepConfig& config) {
          static_cast<double>(config.layout.data_ranks());
 }
 
-RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, bool detail) {
-  ir::count(ir::Work::plans);
+RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, bool detail,
+                   SharedRanks::Slot* shared) {
   const std::optional<model::ModelSpec> sized = model::sized(asked, requested);
   const model::ModelSpec& model = sized ? *sized : asked;
   profile::Profile result;
-  StepConfig config = requested;
-  if (model.kv_sharing && config.memory.ac == AcMode::full &&
-      config.memory.scope == AcScope::block) {
-    config.memory.scope = AcScope::submodule;
+  const StepConfig config = simulated(model, requested);
+  if (config.memory.scope != requested.memory.scope)
     result.warnings.push_back(
         "blocks share keys and values, so attention cannot be recomputed "
         "with its block: --ac-scope submodule is used instead");
-  }
   const simulate::Device& device = simulate::find_device(config.device.gpu);
   result.tool_version = version;
   result.model = asked;
@@ -690,29 +670,23 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += model.hidden - (model.tied_embeddings ? 0 : model.vocab * model.hidden);
   result.config = config;
   result.device_name = device.name;
-  const Solved solved = solve(model, config, device);
-  const passes::StepProgram& step = solved.step;
-  const passes::Schedule schedule = passes::make_schedule(step);
+  RankSimulation rank = shared == nullptr ? simulate_rank(asked, requested, detail) : shared->get();
   if (config.adapters.used()) {
-    std::int64_t& trained = result.trainable_parameters.emplace(0);
-    for (const passes::Parameter& parameter : step.parameters)
-      if (parameter.trained && parameter.stepped)
-        trained += step.program.value(parameter.value).shape.numel();
+    std::int64_t& trained = result.trainable_parameters.emplace(rank.trained);
     if (config.layout.pp > 1 || config.layout.tp > 1)  // the step's are those of one rank
       trained = passes::lora_parameters(model, config);
     result.parameters += trained;
   }
-  if (config.runtime.kind == Runtime::pytorch)
-    result.evidence = evidence::evidence_of(model, with_effects_alone(model, solved.settled));
-  result.budget = solved.budget;
-  PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
-  result.memory = std::move(memory.memory);
-  result.fit = std::move(memory.fit);
-  result.kernels =
-      count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer,
-            config.runtime.torch);
-  const simulate::StepTime time = simulate::walk_time(
-      step, device, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
+  if (config.runtime.kind == Runtime::pytorch) {
+    rank.settled.memory.loss = config.memory.loss;  // which it may share with another
+    result.evidence = evidence::evidence_of(model, with_effects_alone(model, rank.settled));
+  }
+  result.budget = std::move(rank.budget);
+  result.memory = std::move(rank.memory.memory);
+  result.fit = std::move(rank.memory.fit);
+  result.assumptions = std::move(rank.assumptions);
+  result.kernels = rank.kernels;
+  simulate::StepTime& time = rank.time;
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
   if (result.fit.fits && result.fit.pressure) result.time.step += result.fit.pressure->seconds;
@@ -729,7 +703,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.assumptions.push_back(model.graph->captured);
   if (detail && model.moe && config.memory.ac == AcMode::selective) compare_with_full(result);
   explain_time(result, device, time);
-  return {std::move(result), time};
+  return {std::move(result), std::move(time)};
 }
 
 }  // namespace ac_advisor::advise

@@ -52,7 +52,8 @@ bool alike(const std::vector<passes::StageBlocks>& a, const std::vector<passes::
 /// `each`: a plan of every rank. Otherwise of the first of those whose stages are alike: it has as
 /// many micro-batches in flight as those after it or more, and takes as long for each. Where
 /// backwards are in two parts, ranks differ in how long weights wait.
-Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool each) {
+Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool each,
+                 SharedRanks* shared = nullptr) {
   each = each || !passes::blocks_are_alike(model) || splits_backwards(config.layout.pp_schedule);
   Ranks ranks;
   std::vector<std::vector<passes::StageBlocks>> stages;
@@ -63,12 +64,21 @@ Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool e
     std::size_t at = each || asked_for ? stages.size() : 0;
     while (at < stages.size() && !alike(stages[at], blocks)) ++at;
     if (at == stages.size()) {
-      ranks.plans.push_back(plan_rank(model, own, false));
       ranks.rank.push_back(r);
       stages.push_back(blocks);
     }
     ranks.of.push_back(at);
   }
+  // What another thread simulates now is waited for last.
+  std::vector<std::shared_ptr<SharedRanks::Slot>> slots;
+  for (const std::int64_t r : ranks.rank) {
+    const StepConfig own = at_rank(config, r);
+    slots.push_back(shared == nullptr ? nullptr : shared->slot(model, own));
+    if (slots.back() && slots.back()->claim())
+      slots.back()->make([&] { return simulate_rank(model, own, false); });
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    ranks.plans.push_back(plan_rank(model, at_rank(config, ranks.rank[i]), false, slots[i].get()));
   return ranks;
 }
 
@@ -135,9 +145,9 @@ std::int64_t highest_rank(const model::ModelSpec& model, const StepConfig& confi
   return ranks.rank[ranks.highest()];
 }
 
-profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config,
-                               bool detail) {
-  const Ranks ranks = plan_ranks(model, config, detail);
+profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config, bool detail,
+                               SharedRanks* shared) {
+  const Ranks ranks = plan_ranks(model, config, detail, shared);
   const std::size_t plan = config.layout.pp_rank == Layout::highest_rank
                                ? ranks.highest()
                                : ranks.of[static_cast<std::size_t>(config.layout.pp_rank)];

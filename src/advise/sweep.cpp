@@ -16,6 +16,7 @@
 #include "lighter.hpp"
 #include "model/grouped.hpp"
 #include "parallel.hpp"
+#include "plan_rank.hpp"
 #include "savings.hpp"
 #include "setting.hpp"
 
@@ -268,13 +269,14 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   // The largest batch is worth its simulations only for rows that a table shows.
   std::size_t simulations = list.size(), shown = std::min(simulations, space.largest_batches);
   std::atomic<std::size_t> done{0};
+  SharedRanks ranks;
   const auto tell = [&] {
     const std::size_t now = ++done;
     if (space.progress) space.progress(now, std::max(now, simulations + shown));
   };
   const auto simulate = [&](std::size_t i) {
     Row& row = result.rows[i];
-    row.profile = plan(model, list[i], false);
+    row.profile = plan_of_many(model, list[i], ranks);
     row.fits = row.profile.fit.fits;
     row.unavailable = unavailable(model, list[i]);
     row.label = label_of(list[i]);
@@ -307,7 +309,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   explain_rows(result.rows);
   const Variants variants(model, base, space.hand);
   parallel(shown, threads, [&](std::size_t i) {
-    const LargestFit most = largest_batch(model, variants, result.rows[i].profile);
+    const LargestFit most = largest_batch(model, variants, result.rows[i].profile, ranks);
     result.rows[i].largest_batch = most.value;
     result.rows[i].largest_batch_exact = most.exact;
     result.rows[i].largest_batch_loss = most.loss;
