@@ -56,7 +56,7 @@ std::string told(const Arguments& a, const model::ModelSpec& model,
   text += "\n" + reports::table(planned, style);
   if (!planned.fit.fits) text += "\n" + reports::changes_text(changes, false, style);
   if (const std::string next = next_command(a, model, planned, changes); !next.empty())
-    text += "\n" + next + "\n";  // one line, to be pasted
+    text += "\n" + reports::printable(next) + "\n";  // one line, to be pasted
   return style.utf8 ? text : reports::ascii_only(text);
 }
 

@@ -55,7 +55,9 @@ std::string headline(const profile::Profile& p, const Style& style) {
 std::string headline(const advise::Sweep& sweep, const Style& style) {
   if (sweep.rows.empty()) return "";
   if (sweep.recommended >= sweep.rows.size())
-    return marked(false, "Nothing that was tried fits " + devices(sweep.rows.front().profile),
+    return marked(false,
+                  fmt::format("Nothing that {} has fits {}", sweep.base.runtime.framework,
+                              devices(sweep.rows.front().profile)),
                   style);
   const advise::Row& best = sweep.rows[sweep.recommended];
   const profile::Profile& p = best.profile;

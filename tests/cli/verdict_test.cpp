@@ -91,7 +91,7 @@ TEST_CASE("advise says first what to use or that nothing fits, --solve and check
   CHECK(fits[1].starts_with("  tokens/s"));
   CHECK(fits[2].starts_with("assumed: --batch 1, --seq 2048, --framework hf"));
   CHECK(lines_of(run("advise llama-3.1-8b --gpu l4 --ac full --batch 1 --seq 512").out)[0] ==
-        "✗ Nothing that was tried fits one l4");
+        "✗ Nothing that hf has fits one l4");
   const auto solved = lines_of(run("advise tiny-llama --solve batch --gpu l4 --ac full").out);
   CHECK(solved[0].starts_with("✓ the largest batch of tiny-llama on l4"));
   CHECK(solved.back().find("hf-trainer") != std::string::npos);
