@@ -12,7 +12,6 @@ runs as it does uncompiled: its numbers must be true, and generated kernels do n
 there are.
 """
 
-import contextlib
 import gc
 import os
 import random
@@ -21,11 +20,7 @@ import sys
 import packed_flash  # noqa: F401  before transformers
 import torch
 import transformers
-from nemo_automodel.components.distributed.cp_utils import (
-    attach_context_parallel_hooks,
-    attach_cp_sdpa_hooks,
-    make_cp_batch_and_ctx,
-)
+from nemo_automodel.components.distributed.cp_utils import attach_context_parallel_hooks, attach_cp_sdpa_hooks
 from nemo_automodel.components.distributed.parallelizer import (
     _apply_per_layer_compile,
     apply_selective_activation_checkpointing,
@@ -38,10 +33,9 @@ import compile_peaks  # noqa: F401  how Inductor is set
 import cp_peaks
 import cp_step
 import emulated_peaks
-import loop_names
-import packing_peaks
 import tp_lora_peaks
 import training_step
+from automodel_step import run_step
 from cp_cases import rank_of
 from emulated_cases import case, config_of
 from generate_peaks import auto_class
@@ -110,38 +104,6 @@ def build(entry, on_loss):
         attach_context_parallel_hooks(model)
         attach_cp_sdpa_hooks(model, mesh["cp"])
     return step, mesh
-
-
-def batch_of(entry, mesh, vocabulary):
-    """recipes/llm/train_ft.py, _forward_backward_step: the context, and what the model is given."""
-    if "packing" in entry:
-        row = packing_peaks.row_of(entry, vocabulary)
-        return contextlib.nullcontext, {name: row[name] for name in ("input_ids", "labels", "position_ids")}
-    size = entry["batch"], entry["seq"]
-    return make_cp_batch_and_ctx(mesh, {name: torch.randint(vocabulary, size).cuda() for name in ("input_ids", "labels")})
-
-
-def run_step(entry, step, mesh, vocabulary, optimizer, enter, kept):
-    optimizer.zero_grad(set_to_none=True)
-    for number in range(entry["grad_accum"]):
-        enter("forward")
-        loop_names.before_forward(entry, kept)
-        context, batch = batch_of(entry, mesh, vocabulary)
-        with context(), emulated_peaks.synchronized(entry, step, number):
-            step.more |= {"position_ids": batch["position_ids"]}
-            if "cp" in entry:
-                step.more["shift_labels"] = batch["labels"]
-            out = step(batch["input_ids"], batch["labels"])
-            loss = out.loss
-            loop_names.assign(kept, out if entry["hold_output"] is not False else loss)
-            del out
-            enter("backward")
-            loss.backward()
-            del loss
-        step.more.clear()
-        del batch, context
-    enter("optimizer")
-    optimizer.step()
 
 
 def steps(entry, marks, _):

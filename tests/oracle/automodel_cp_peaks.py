@@ -16,16 +16,16 @@ import sys
 
 import torch
 import transformers
-from nemo_automodel.components.distributed.cp_utils import attach_context_parallel_hooks, make_cp_batch_and_ctx
+from nemo_automodel.components.distributed.cp_utils import attach_context_parallel_hooks
 
 import cp_peaks
 import cp_step
 import emulated_cases
 import emulated_peaks
-import loop_names
 import optimizer_peaks  # noqa: F401: its optimizers clip
 import tp_lora_peaks
 import training_step
+from automodel_step import run_step
 from cp_cases import MIXED, make, rank_of
 from emulated_cases import EXPANDABLE, config_of
 from generate_peaks import auto_class, sizes
@@ -108,29 +108,6 @@ def build(entry, on_loss):
     emulated_peaks.shard_over(sharded, step, blocks, entry)
     emulated_peaks.on_device(step)
     return step, mesh
-
-
-def run_step(entry, step, mesh, vocabulary, optimizer, enter, kept):
-    """recipes/llm/train_ft.py, _run_train_optim_step and _forward_backward_step."""
-    optimizer.zero_grad(set_to_none=True)
-    for number in range(entry["grad_accum"]):
-        enter("forward")
-        loop_names.before_forward(entry, kept)
-        batch = {name: torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for name in ("input_ids", "labels")}
-        context, batch = make_cp_batch_and_ctx(mesh, batch)
-        with context(), emulated_peaks.synchronized(entry, step, number):
-            step.more |= {"position_ids": batch["position_ids"], "shift_labels": batch["labels"]}
-            out = step(batch["input_ids"], batch["labels"])
-            loss = out.loss
-            loop_names.assign(kept, out if entry["hold_output"] is not False else loss)
-            del out
-            enter("backward")
-            loss.backward()
-            del loss
-        step.more.clear()
-        del batch, context
-    enter("optimizer")
-    optimizer.step()
 
 
 def steps(entry, marks, _):
