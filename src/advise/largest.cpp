@@ -10,6 +10,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "largest_fit.hpp"
+#include "needed.hpp"
 #include "setting.hpp"
 
 namespace ac_advisor::advise {
@@ -31,8 +32,12 @@ std::optional<profile::Profile> fitting(const model::ModelSpec& model, const Ste
 class Sized {
  public:
   Sized(Sought sought, const model::ModelSpec& model, const Variants& variants,
-        const StepConfig& base)
-      : batch_(sought == Sought::batch), model_(model), variants_(variants), base_(base) {}
+        const StepConfig& base, SharedRanks& ranks)
+      : batch_(sought == Sought::batch),
+        model_(model),
+        variants_(variants),
+        base_(base),
+        ranks_(ranks) {}
 
   [[nodiscard]] StepConfig with(std::int64_t size) const {
     StepConfig c = base_;
@@ -43,7 +48,7 @@ class Sized {
   [[nodiscard]] bool taken(std::int64_t size) const {
     return passes::find_exclusion(model_, with(size)) == nullptr;
   }
-  [[nodiscard]] Tried attempt(std::int64_t size) const { return tried(model_, with(size)); }
+  [[nodiscard]] Tried attempt(std::int64_t size) const { return tried(model_, with(size), ranks_); }
   /// Of as many tokens as anybody trains with, and of the model's positions.
   [[nodiscard]] std::int64_t most() const {
     const std::int64_t tokens = most_tokens / (batch_ ? base_.run.seq : base_.run.batch);
@@ -56,6 +61,7 @@ class Sized {
   const model::ModelSpec& model_;
   const Variants& variants_;
   const StepConfig& base_;
+  SharedRanks& ranks_;
 };
 
 /// The smallest step from `from` on that the layout takes (ranks that share a sequence ask for
@@ -80,8 +86,8 @@ std::int64_t refined(const Sized& sized, std::int64_t fits, std::int64_t most) {
 
 /// One setting's largest.
 Found search(Sought sought, const model::ModelSpec& model, const Variants& variants,
-             const StepConfig& base) {
-  const Sized sized(sought, model, variants, base);
+             const StepConfig& base, SharedRanks& ranks) {
+  const Sized sized(sought, model, variants, base, ranks);
   const bool tokens = sought != Sought::batch;
   const std::int64_t unit = tokens ? coarse_tokens : 1, most = sized.most();
   // A sequence is longer than its prompt; some graphs have no batch of one.
@@ -110,12 +116,6 @@ bool better(const Found& a, const Found& b) {
   return a.profile.time.tokens_per_second > b.profile.time.tokens_per_second;
 }
 
-std::string peak_text(const profile::Profile& p) {
-  return fmt::format("{:.2f} of {:.2f} GiB with context and margin",
-                     static_cast<double>(p.fit.required) / (1 << 30),
-                     static_cast<double>(p.fit.usable) / (1 << 30));
-}
-
 }  // namespace
 
 Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& base,
@@ -124,8 +124,9 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
   Space one = space;
   one.keep("--batch", base);
   const Variants variants(model, base, one.hand);
+  SharedRanks ranks;
   for (const StepConfig& c : combinations(model, base, one))
-    result.found.push_back(search(sought, model, variants, c));
+    result.found.push_back(search(sought, model, variants, c, ranks));
   if (result.found.empty()) throw UserError("--solve: no combination of the options is valid");
   std::stable_sort(result.found.begin(), result.found.end(), better);
   const Found& best = result.found.front();
@@ -138,14 +139,14 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
           : fmt::format("batch {}", base.run.batch);
   if (best.value == 0)
     result.answer = fmt::format("nothing fits: {} on {} at {} needs {}", model.name,
-                                base.device.gpu, fixed, peak_text(best.profile));
+                                base.device.gpu, fixed, needed(best.profile.fit));
   else if (!best.unavailable.empty())
     result.answer =
         fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
   else
     result.answer = fmt::format(
         "the largest {} of {} on {}, {}, is {}{}: {}, {}{}", of, model.name, base.device.gpu, fixed,
-        best.exact ? "" : "at least ", best.value, best.label, peak_text(best.profile),
+        best.exact ? "" : "at least ", best.value, best.label, needed(best.profile.fit),
         best.capped ? fmt::format("; not memory but the model ends it: max_position_embeddings is "
                                   "{}, and --seq takes more",
                                   model.max_positions)
@@ -189,7 +190,7 @@ Largest largest_model(const StepConfig& base,
         fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
   else
     result.answer = fmt::format("the largest sample model on {} is {}: {}", at, best.label,
-                                peak_text(best.profile));
+                                needed(best.profile.fit));
   return result;
 }
 

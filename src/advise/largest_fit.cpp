@@ -67,9 +67,9 @@ Tried tried(const profile::Profile& planned) {
   return {std::max(planned.memory.peak_allocated, fit.generation) <= fit.limit(), fit.fits};
 }
 
-Tried tried(const model::ModelSpec& model, const StepConfig& config) {
+Tried tried(const model::ModelSpec& model, const StepConfig& config, SharedRanks& ranks) {
   if (passes::find_exclusion(model, config) != nullptr) return {};
-  return tried(plan(model, config, false));
+  return tried(plan_of_many(model, config, ranks));
 }
 
 LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
@@ -81,10 +81,7 @@ LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants
     return variants.settled(std::move(c));
   };
   LargestFit found = largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
-    if (batch == at.config.run.batch) return tried(at);
-    const StepConfig config = with(batch);
-    if (passes::find_exclusion(model, config) != nullptr) return Tried{};
-    return tried(plan_of_many(model, config, ranks));
+    return batch == at.config.run.batch ? tried(at) : tried(model, with(batch), ranks);
   });
   const std::string loss = loss_option(with(std::max<std::int64_t>(1, found.value)));
   if (found.value > 0 && loss != loss_option(at.config)) found.loss = loss;

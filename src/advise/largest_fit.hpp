@@ -29,7 +29,8 @@ struct LargestFit {
 /// What a planned step allocates and reserves, against its device.
 [[nodiscard]] Tried tried(const profile::Profile& planned);
 /// The same of a configuration; what is refused neither allocates nor fits.
-[[nodiscard]] Tried tried(const model::ModelSpec& model, const StepConfig& config);
+[[nodiscard]] Tried tried(const model::ModelSpec& model, const StepConfig& config,
+                          SharedRanks& ranks);
 
 /// The most sequences a micro-batch that fit the device, all else as in `at`, of at most 1 Mi
 /// tokens.

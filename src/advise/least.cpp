@@ -9,6 +9,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/simulate/device.hpp"
+#include "needed.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -20,8 +21,6 @@ struct Candidate {
   std::string name;        ///< as it is told: "16", "l40s"
   std::int64_t value = 0;  ///< devices, or bytes of one
 };
-
-double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1LL << 30); }
 
 /// Why no row of the sweep fits, or why it has none.
 std::string why_not(const model::ModelSpec& model, const Around& around, const Sweep& swept) {
@@ -41,17 +40,24 @@ std::string why_not(const model::ModelSpec& model, const Around& around, const S
 }
 
 /// The fastest setting of the candidate that fits and that the framework has; else why there is
-/// none, into `left_out`.
+/// none, into `left_out`: also what `around` throws of it.
 std::optional<Found> fastest(const model::ModelSpec& model, const Candidate& candidate,
-                             Around around, std::vector<NotPlanned>& left_out) {
-  around.space.largest_batches = 0;
-  around.space.available_alone = true;
-  Sweep swept = sweep(model, around.base, around.space);
-  if (swept.recommended < swept.rows.size()) {
-    Row& best = swept.rows[swept.recommended];
-    return Found{std::move(best.label), candidate.value, std::move(best.profile), true, "", false};
+                             const std::function<Around()>& around,
+                             std::vector<NotPlanned>& left_out) {
+  try {
+    Around of = around();
+    of.space.largest_batches = 0;
+    of.space.available_alone = true;
+    Sweep swept = sweep(model, of.base, of.space);
+    if (swept.recommended < swept.rows.size()) {
+      Row& best = swept.rows[swept.recommended];
+      return Found{
+          std::move(best.label), candidate.value, std::move(best.profile), true, "", false};
+    }
+    left_out.push_back({candidate.name, why_not(model, of, swept)});
+  } catch (const UserError& error) {
+    left_out.push_back({candidate.name, error.what()});
   }
-  left_out.push_back({candidate.name, why_not(model, around, swept)});
   return std::nullopt;
 }
 
@@ -70,11 +76,6 @@ std::string of_what(const StepConfig& base) {
   return fmt::format("batch {} x {}", base.run.batch, base.run.seq);
 }
 
-std::string needs(const profile::Profile& p) {
-  return fmt::format("{:.2f} of {:.2f} GiB with context and margin", gibibytes(p.fit.required),
-                     gibibytes(p.fit.usable));
-}
-
 }  // namespace
 
 Largest fewest_devices(const model::ModelSpec& model, const StepConfig& base,
@@ -83,13 +84,9 @@ Largest fewest_devices(const model::ModelSpec& model, const StepConfig& base,
   Largest result{Sought::world, base, {}, {}, {}};
   const simulate::Device& device = simulate::find_device(base.device.gpu);
   for (const std::int64_t world : numbers_of_devices(device.ranks_of_node(base.layout.node_size))) {
-    try {
-      if (auto found =
-              fastest(model, {std::to_string(world), world}, around(world), result.left_out))
-        result.found.push_back(*std::move(found));
-    } catch (const UserError& error) {  // a layout by hand that so many do not divide into
-      result.left_out.push_back({std::to_string(world), error.what()});
-    }
+    auto found = fastest(
+        model, {std::to_string(world), world}, [&] { return around(world); }, result.left_out);
+    if (found) result.found.push_back(*std::move(found));
     if (result.found.size() == shown) break;
   }
   if (result.found.empty()) {
@@ -101,7 +98,7 @@ Largest fewest_devices(const model::ModelSpec& model, const StepConfig& base,
   result.answer =
       fmt::format("{} at {} fits on {} {}{}: {}, {}", model.name, of_what(base),
                   best.value > 1 ? fmt::format("{}", best.value) : "one", base.device.gpu,
-                  best.value > 1 ? ", not on fewer" : "", best.label, needs(best.profile));
+                  best.value > 1 ? ", not on fewer" : "", best.label, needed(best.profile.fit));
   return result;
 }
 
@@ -111,14 +108,11 @@ Largest smallest_device(const model::ModelSpec& model, const StepConfig& base,
   for (const std::string& name : simulate::device_names()) {
     const simulate::Device& device = simulate::find_device(name);
     if (!device.cuda) continue;
-    try {
-      auto found = fastest(model, {name, device.memory_bytes}, around(name), result.left_out);
-      if (!found) continue;
-      found->label = name + " " + found->label;
-      result.found.push_back(*std::move(found));
-    } catch (const UserError& error) {
-      result.left_out.push_back({name, error.what()});
-    }
+    auto found = fastest(
+        model, {name, device.memory_bytes}, [&] { return around(name); }, result.left_out);
+    if (!found) continue;
+    found->label = name + " " + found->label;
+    result.found.push_back(*std::move(found));
   }
   std::stable_sort(result.found.begin(), result.found.end(), [](const Found& a, const Found& b) {
     if (a.value != b.value) return a.value < b.value;
@@ -133,7 +127,7 @@ Largest smallest_device(const model::ModelSpec& model, const StepConfig& base,
   const Found& best = result.found.front();
   result.answer =
       fmt::format("the smallest GPU that {} at {} fits, on {}, has {:.0f} GiB: {}, {}", model.name,
-                  of_what(base), on, gibibytes(best.value), best.label, needs(best.profile));
+                  of_what(base), on, gibibytes(best.value), best.label, needed(best.profile.fit));
   return result;
 }
 

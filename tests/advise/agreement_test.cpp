@@ -31,6 +31,11 @@ bool any_has(const std::vector<std::string>& lines, const std::string& part) {
                      [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
+bool fits_by_itself(const model::ModelSpec& model, const StepConfig& config) {
+  advise::SharedRanks ranks;
+  return advise::tried(model, config, ranks).fits;
+}
+
 advise::Largest longest(const char* name, OptionList hand) {
   const model::ModelSpec model = model::load_model(name);
   const StepConfig base = resolve_options(hand);
@@ -185,9 +190,9 @@ TEST_CASE("--solve seq says where the model's positions end it, and is exact to 
   CHECK_FALSE(best.capped);
   CHECK(best.value % 8 == 0);
   StepConfig longer = best.profile.config;
-  CHECK(advise::tried(model, longer).fits);
+  CHECK(fits_by_itself(model, longer));
   longer.run.seq += 8;
-  CHECK_FALSE(advise::tried(model, longer).fits);
+  CHECK_FALSE(fits_by_itself(model, longer));
 }
 
 TEST_CASE("--solve model names each sample that is no row, and why") {
@@ -264,7 +269,7 @@ TEST_CASE("max b of a row whose chunk is Liger's names the chunk that it was pla
     options.emplace_back("--batch", std::to_string(batch));
     options.emplace_back("--loss", loss);
     options.emplace_back("--kernels", to_option(c.memory.kernels));
-    return advise::tried(model, advise::resolve(model, options).config).fits;
+    return fits_by_itself(model, advise::resolve(model, options).config);
   };
   int checked = 0;
   for (const advise::Row& row : sweep.rows) {
