@@ -8,7 +8,6 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
-#include "reports/grid.hpp"
 #include "reports/headline.hpp"
 
 namespace ac_advisor::cli {
@@ -32,9 +31,7 @@ std::string shown(advise::Largest largest, const Arguments& a, const reports::St
                   std::optional<OptionList> by_hand = std::nullopt) {
   if (a.format == "table" && by_hand) {
     by_hand->emplace_back("--" + a.solve, "");  // it is the answer
-    const std::string words = assumed(*by_hand, largest.base);
-    return render(largest, a.format, style) +
-           (words.empty() ? "" : reports::wrap(words + "\n", style.width));
+    return render(largest, a.format, style) + assumed_lines(*by_hand, largest.base, style);
   }
   if (a.format != "html") return render(largest, a.format, style);
   const std::string model = a.positional.empty() ? std::string() : a.positional.front();
@@ -149,12 +146,10 @@ std::string run_advise(const Arguments& a) {
   const reports::Style style = terminal_style(a.output, a.rows);
   const std::string text = render(advice.sweep, a.format, style);
   if (a.format != "table") return text;
-  std::string opening = reports::headline(advice.sweep, style);
-  if (const std::string words = assumed(advice.resolved.options, advice.resolved.config);
-      !words.empty())
-    opening += reports::wrap(words + "\n", style.width);
-  opening += "\n";
-  return (style.utf8 ? opening : reports::ascii_only(opening)) + text;
+  return in_locale(reports::headline(advice.sweep, style) +
+                       assumed_lines(advice.resolved.options, advice.resolved.config, style) + "\n",
+                   style) +
+         text;
 }
 
 }  // namespace ac_advisor::cli

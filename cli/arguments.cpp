@@ -308,15 +308,12 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
   const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
   const std::vector<const char*> behind(mark == end ? end : mark + 1, end);
   const bool compares = first == "compare" && mark != end;
-  if (compares) argc = static_cast<int>(mark - argv);
-  if (command.operands.program) {
+  if (command.operands.program && mark != end) {
     // What follows -- is another program's.
-    if (mark != end) {
-      arguments.positional.assign(mark + 1, end);
-      arguments.runs_program = true;
-    }
-    argc = static_cast<int>(mark - argv);
+    arguments.positional.assign(mark + 1, end);
+    arguments.runs_program = true;
   }
+  if (compares || command.operands.program) argc = static_cast<int>(mark - argv);
   const std::vector<std::string> words =
       in_our_words(*app.get_subcommand(first), {argv + 2, argv + argc});
   if (std::find(words.begin(), words.end(), "--help-all") != words.end())

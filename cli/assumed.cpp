@@ -1,6 +1,7 @@
 #include "cli/assumed.hpp"
 
 #include "ac_advisor/model/option_table.hpp"
+#include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -27,6 +28,12 @@ std::string assumed(const OptionList& by_hand, const StepConfig& config) {
     if (option == std::string_view("--framework") && row.is_default(config)) text += plain_loop;
   }
   return text;
+}
+
+std::string assumed_lines(const OptionList& by_hand, const StepConfig& config,
+                          const reports::Style& style) {
+  const std::string text = assumed(by_hand, config);
+  return text.empty() ? "" : reports::wrap(text + "\n", style.width);
 }
 
 }  // namespace ac_advisor::cli

@@ -91,6 +91,10 @@ reports::Style terminal_style(const std::string& output, std::size_t rows) {
           !output.empty() || utf8_locale()};
 }
 
+std::string in_locale(const std::string& text, const reports::Style& style) {
+  return style.utf8 ? text : reports::ascii_only(text);
+}
+
 void write_output(const std::string& text, const std::string& file) {
   if (file.empty()) {
     if (!write_all(STDOUT_FILENO, text) && errno != EPIPE)
@@ -123,10 +127,7 @@ std::string read_saved_file(const std::string& file) {
 
 template <typename Value>
 std::string render(const Value& value, const std::string& format, const reports::Style& style) {
-  if (format == "table") {
-    const std::string text = reports::table(value, style);
-    return style.utf8 ? text : reports::ascii_only(text);
-  }
+  if (format == "table") return in_locale(reports::table(value, style), style);
   if (format == "json") return reports::json(value);
   if (format == "csv") return reports::csv(value);
   if (format == "md") return reports::markdown(value);

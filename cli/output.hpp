@@ -14,6 +14,9 @@ namespace ac_advisor::cli {
 /// is set; ASCII alone where the locale is not UTF-8 and the text goes to stdout.
 [[nodiscard]] reports::Style terminal_style(const std::string& output, std::size_t rows);
 
+/// The text of a terminal: ASCII alone where the style asks for it.
+[[nodiscard]] std::string in_locale(const std::string& text, const reports::Style& style);
+
 /// To stdout, or whole to `file`: a temporary file beside it is renamed over it, so a full disk or
 /// a read-only folder leaves the old file as it was. Throws UserError.
 void write_output(const std::string& text, const std::string& file);

@@ -51,13 +51,12 @@ std::string told(const Arguments& a, const model::ModelSpec& model,
   std::vector<advise::Change> changes;
   if (!planned.fit.fits) changes = advise::changes_that_fit(model, planned, resolved.options);
   std::string text = reports::headline(planned, style);
-  if (const std::string words = assumed(resolved.options, planned.config); !words.empty())
-    text += reports::wrap(words + "\n", style.width);
-  text += "\n" + reports::table(planned, style);
+  text += assumed_lines(resolved.options, planned.config, style) + "\n";
+  text += reports::table(planned, style);
   if (!planned.fit.fits) text += "\n" + reports::changes_text(changes, false, style);
   if (const std::string next = next_command(a, model, planned, changes); !next.empty())
     text += "\n" + reports::printable(next) + "\n";  // one line, to be pasted
-  return style.utf8 ? text : reports::ascii_only(text);
+  return in_locale(text, style);
 }
 
 }  // namespace
@@ -66,6 +65,9 @@ Result run_plan(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);
   const StepConfig& config = resolved.config;
+  const auto exit_code = [&](const profile::Profile& p) {
+    return a.fail_if_oom && !p.fit.fits ? 1 : 0;
+  };
   if (a.format != "table") tell_warnings(model, config);
   if (a.format == "snapshot") {
     if (a.output.empty() && isatty(STDOUT_FILENO) == 1)
@@ -76,9 +78,8 @@ Result run_plan(const Arguments& a) {
     reports::Detail detail = reports::detail(model, config, model.name);
     detail.profile.assumptions.insert(detail.profile.assumptions.begin(), resolved.notes.begin(),
                                       resolved.notes.end());
-    const int exit_code = a.fail_if_oom && !detail.profile.fit.fits ? 1 : 0;
-    return {reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)}),
-            exit_code};
+    const int code = exit_code(detail.profile);
+    return {reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)}), code};
   }
   const profile::Profile planned = advise::plan(model, resolved);
   if (a.strict && planned.evidence && planned.evidence->grade == evidence::Grade::extrapolated)
@@ -86,12 +87,11 @@ Result run_plan(const Arguments& a) {
         "--strict: " + model.name + ": " + evidence::sentence(*planned.evidence) +
         "; leave out what was never compared, compare it with a run (ac-advisor dryrun), or drop "
         "--strict");
-  const int exit_code = a.fail_if_oom && !planned.fit.fits ? 1 : 0;
-  if (a.format == "table") return {told(a, model, resolved, planned), exit_code};
+  if (a.format == "table") return {told(a, model, resolved, planned), exit_code(planned)};
   profile::Profile saved = planned;
   if (std::string words = assumed(resolved.options, config); !words.empty())
     saved.assumptions.insert(saved.assumptions.begin(), std::move(words));
-  return {render(saved, a.format, terminal_style(a.output, a.rows)), exit_code};
+  return {render(saved, a.format, terminal_style(a.output, a.rows)), exit_code(planned)};
 }
 
 }  // namespace ac_advisor::cli
