@@ -46,14 +46,14 @@ std::int64_t trained_elements(const passes::StepProgram& step) {
 
 /// Of what configurations of one sweep differ by.
 std::size_t hash_of(const StepConfig& c) {
-  std::size_t hash = 0;
+  std::uint64_t hash = 0;
   for (const std::int64_t part :
        {c.layout.tp, c.layout.cp, c.layout.ep, c.layout.pp, c.layout.pp_rank,
         static_cast<std::int64_t>(c.layout.pp_schedule), static_cast<std::int64_t>(c.memory.ac),
         c.memory.ac_arg, static_cast<std::int64_t>(c.memory.kernels), c.run.batch, c.run.grad_accum,
         static_cast<std::int64_t>(c.layout.shard)})
-    hash = hash * 1099511628211U + static_cast<std::size_t>(part);
-  return hash;
+    hash = hash * 1099511628211U + static_cast<std::uint64_t>(part);
+  return static_cast<std::size_t>(hash);  // 32 bits of it in a browser
 }
 
 }  // namespace
