@@ -78,11 +78,33 @@ std::int64_t held_without_stages(std::int64_t parameters, std::int64_t saved, co
   return stored * (1 + moments) + std::max(stored, saved + gradients);
 }
 
+/// Elements of all routed experts.
+std::int64_t routed_elements(const model::ModelSpec& model) {
+  if (!model.moe) return 0;
+  const auto sparse = model.sparse_block.empty()
+                          ? model.layers
+                          : std::count(model.sparse_block.begin(), model.sparse_block.end(), true);
+  const std::int64_t matrices = model.plain_mlp ? 2 : 3;
+  return sparse * model.moe->experts * matrices * model.hidden * model.moe->intermediate;
+}
+
+/// Megatron-core's stages hold their parameters and main gradients from the first backward on, and
+/// one of them no less than the mean.
+std::int64_t held_by_megatron(const model::ModelSpec& model, const StepConfig& c) {
+  const std::int64_t routed = routed_elements(model), ends = 2 * model.vocab * model.hidden;
+  const std::int64_t others =
+      std::max<std::int64_t>(0, model::parameter_count(model) - routed - ends);
+  const std::int64_t bytes = size_of(c.precision.param_dtype) + size_of(c.precision.reduce_dtype);
+  return (others / c.layout.tp + routed / (c.layout.ep * c.layout.expert_tp())) / c.layout.pp *
+         bytes;
+}
+
 }  // namespace
 
 std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& config,
                            const ReferenceSteps* references) {
   const Layout& layout = config.layout;
+  if (config.megatron()) return config.adapters.used() ? 0 : held_by_megatron(model, config);
   // A frozen base has neither gradients nor moments.
   if (!passes::blocks_are_alike(model) || config.adapters.used()) return 0;
   const std::int64_t table = model.vocab * model.hidden;

@@ -53,6 +53,15 @@ std::optional<StepConfig> without_framework(const OptionList& options) {
   return settled(plain);
 }
 
+/// Whether a plan with these options is refused, whatever else of a preset gives way.
+bool refused_with(const model::ModelSpec& model, const OptionList& options) {
+  try {
+    return passes::find_exclusion(model, resolve(model, options).config) != nullptr;
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
 /// A preset's choice whose default the model can take, or with which what is refused is asked
 /// later; null: none is in the way.
 const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resolved,
@@ -64,15 +73,17 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
                     [&](const auto& option) { return find_option(option.first) == &row; }) ||
         (plain && row.text(*plain) == row.text(resolved.config));
     const OptionList other = default_of(row);
-    // Whose layers are planned is what the framework's name asks for, where its loop does not run
-    // around transformers', too; and what a step trains for always is.
+    // What a step trains for is what the framework's name asks for, and so is whose layers it has
+    // where its loop is not planned around transformers', too.
     const bool asked_for = by_hand || row.key == "task" ||
                            (row.key == "transformer_impl" &&
-                            !model::has_own_layers(resolved.config.run.transformer_impl));
+                            resolved.config.run.transformer_impl == TransformerImpl::litgpt);
     if (!row.on_command_line() || asked_for || row.is_default(resolved.config) || other.empty())
       continue;
     OptionList list = resolved.options;
     list.push_back(other.front());
+    // Others' layers are no answer where they are refused, too.
+    if (row.key == "transformer_impl" && refused_with(model, list)) continue;
     const auto config = settled(list);
     if (config && place_of(passes::find_exclusion(model, *config)) > place_of(excluded))
       return &row;

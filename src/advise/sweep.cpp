@@ -224,10 +224,11 @@ class InTurn {
   std::size_t skipped_ = 0;
 };
 
-/// Takes out the pipelines that cannot fit, whatever is recomputed; says how many.
+/// Takes out the pipelines, and Megatron's mixtures in parts, that cannot fit, whatever is
+/// recomputed; says how many.
 std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig>& list) {
   return std::erase_if(list, [&](const StepConfig& c) {
-    return c.layout.pp > 1 &&
+    return (c.layout.pp > 1 || (c.megatron() && c.layout.ep > 1)) &&
            held_at_least(model, c) > simulate::find_device(c.device.gpu).usable_bytes;
   });
 }
@@ -262,7 +263,8 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   result.base = base;
   result.varies_global_batch = space.vary_global_batch;
   std::vector<StepConfig> list = combinations(model, base, space);
-  const bool large = list.size() > space.simulate_up_to;
+  // What bounds TorchTitan's layouts in a large search does not bound Megatron's.
+  const bool large = list.size() > space.simulate_up_to && !base.megatron();
   if (!large) result.too_large = drop_too_large(model, list);
   result.rows.resize(list.size());
   const unsigned threads = threads_of(space.threads);

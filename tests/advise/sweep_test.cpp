@@ -145,7 +145,8 @@ TEST_CASE(
         CHECK(row.rank > 0);
       }
     }
-    CHECK(lacking > 0);  // no framework has every mode: it stays in the list
+    // What the framework lacks stays in the list; what Megatron-core's layers lack is refused.
+    CHECK((lacking > 0 || base.megatron()));
     if (some) CHECK(sweep.rows[sweep.recommended].rank == 1);
   }
 }
@@ -166,11 +167,49 @@ std::pair<int, int> rows_and_ranked(const char* framework, Sharding shard) {
 }
 
 TEST_CASE("under Megatron fsdp2 is not ranked, and DeepSpeed's sweep has its own ZeRO 3 instead") {
-  const auto [rows, ranked] = rows_and_ranked("megatron", Sharding::fsdp2);
-  CHECK(rows > 0);
-  CHECK(ranked == 0);
+  CHECK(rows_and_ranked("megatron", Sharding::fsdp2).first == 0);
+  CHECK(rows_and_ranked("megatron", Sharding::zero1).second > 0);
   CHECK(rows_and_ranked("deepspeed", Sharding::fsdp2).first == 0);
   CHECK(rows_and_ranked("deepspeed", Sharding::zero3).second > 0);
+}
+
+TEST_CASE("Megatron's layouts of a mixture share its experts, and what is left out does not fit") {
+  model::ModelSpec model = model::load_model("mixtral-8x7b");
+  model.layers = 7;  // of four stages the last has one block, the others two
+  model.window.resize(7);
+  model.sparse_block.resize(7);
+  const OptionList hand{{"--framework", "megatron"},
+                        {"--world", "16"},
+                        {"--batch", "1"},
+                        {"--seq", "512"},
+                        {"--gpu", "rtx-4090"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  space.set("--tp", {"1", "2"});
+  space.set("--ac", {"none", "full"});
+  space.set("--pp-schedule", {"1f1b"});
+  space.set("--loss", {"ce"});
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  const auto is_row = [&](const StepConfig& c) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                       [&](const advise::Row& row) { return row.profile.config == c; });
+  };
+  std::size_t left = 0, shared = 0, uneven = 0;
+  for (const StepConfig& c : advise::combinations(model, base, space)) {
+    const profile::Profile p = advise::plan(model, c, false);
+    CHECK(advise::held_at_least(model, c) <= p.memory.peak_allocated);
+    if (is_row(c)) {
+      shared += c.layout.ep > 1 ? 1 : 0;
+      uneven += c.layout.pp_layers == std::vector<std::int64_t>{2, 2, 2, 1} ? 1 : 0;
+    } else {
+      ++left;
+      CHECK_FALSE(p.fit.fits);
+    }
+  }
+  CHECK(left > 0);
+  CHECK(shared > 0);
+  CHECK(uneven > 0);
 }
 
 TEST_CASE("the savings table keeps what the framework lacks, and marks it") {
