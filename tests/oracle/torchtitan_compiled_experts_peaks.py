@@ -21,9 +21,8 @@ WORLDS = [{"world": 8}] * 7 + [{"world": 8, "shard": "hsdp:4"}] * 2 + [{"world":
     {"world": 4, "pp": 2, "pp_rank": rank} for rank in (0, 1)] + [{"world": 4, "cp": 2, "cp_rank": 0}] * 2
 
 
-def cases():
+def drawn():
     draw = random.Random("TorchTitan's experts, compiled in parts")
-    seen = []
     for number, world in enumerate(WORLDS):
         model = MODELS[number % len(MODELS)]
         batch, seq = draw.choice(((1, 4096), (2, 2048), (3, 1000), (1, 2048), (2, 1024)))
@@ -34,7 +33,24 @@ def cases():
         accum = {"grad_accum": 2} if draw.random() < 0.2 else {}
         if "pp" in world:
             accum = {"grad_accum": 4}
-        entry = shape(model, batch=batch, seq=seq, ac=ac, kernels="compiled", **world, **accum)
+        yield shape(model, batch=batch, seq=seq, ac=ac, kernels="compiled", **world, **accum)
+
+
+def drawn_beside():
+    """In FP8, in a ring with checkpoints, in parts of layers with replicas, with flash attention."""
+    draw = random.Random("TorchTitan's compiled experts beside other options")
+    modes = ["none", "selective", "full"]
+    for world in ({"world": 8, "fp8": "tensorwise"}, {"world": 4, "cp": 2, "cp_rank": 0}):
+        draw.shuffle(modes)
+        for ac in modes:
+            yield shape(draw.choice(MODELS[:3]), seq=draw.choice((2048, 4096)), ac=ac, kernels="compiled", **world)
+    for world in ({"world": 8, "tp": 2, "shard": "hsdp:2"}, {"world": 8, "attn": "flash"}):
+        yield shape(draw.choice(MODELS[:2]), seq=2048, ac=draw.choice(modes), kernels="compiled", **world)
+
+
+def cases():
+    seen = []
+    for entry in (*drawn(), *drawn_beside()):
         if entry not in seen:
             seen.append(entry)
             yield entry
