@@ -538,11 +538,12 @@ class Checkpointer {
 };
 
 bool applies(const StepConfig& config) {
-  return (config.memory.ac != AcMode::none || config.memory.tower_ac) &&
-         (config.memory.kernels != Kernels::compiled || checkpoints_compiled_blocks(config));
+  return config.memory.ac != AcMode::none || config.memory.tower_ac;
 }
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  if (config.memory.kernels == Kernels::compiled && !checkpoints_compiled_blocks(spec, config))
+    return;
   const bool early_stop = model::layer_forms(spec, config).early_stop;
   // Megatron-core's checkpoint is a function of its own, and Transformer Engine's, as PyTorch's
   // reentrant one; what `explain` puts around modules is neither.

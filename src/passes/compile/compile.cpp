@@ -37,10 +37,12 @@ struct Block {
 
 /// Emits a forward graph's launches, and the autograd node whose backward is the program's compiled
 /// graph `backward`. The first results are the program's values `outputs`; what else the graph
-/// returns is saved, and joins the node's `inputs`.
+/// returns is saved, and joins the node's `inputs`. `by_policy`: --ac selective around it sees what
+/// the graph calls by the dispatcher, and not products, which write to memory that they are given.
 void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t backward,
                 std::vector<ValueId> inputs, std::span<const ValueId> outputs,
-                std::span<const ValueId> differentiated, ir::ModulePath unit, std::int32_t region) {
+                std::span<const ValueId> differentiated, ir::ModulePath unit, std::int32_t region,
+                bool by_policy) {
   const auto first = static_cast<OpId>(p.ops.size());
   std::vector<ValueId> values = inputs;
   const auto output_of = [&](std::int32_t number) {
@@ -75,7 +77,11 @@ void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t bac
     inputs.push_back(v);
   p.emit(OpKind::compiled_unit, ir::Phase::forward, unit, inputs, differentiated,
          ir::CompiledUnit{backward});
-  for (auto id = first; id < static_cast<OpId>(p.ops.size()); ++id) p.op(id).region = region;
+  for (auto id = first; id < static_cast<OpId>(p.ops.size()); ++id) {
+    Op& op = p.op(id);
+    op.region = region;
+    op.kept = by_policy && (op.kind == OpKind::sdpa || op.kind == OpKind::tp_reduce_scatter);
+  }
 }
 
 /// Of the block of that number, or of a model as one graph: -1.
@@ -101,7 +107,7 @@ class BlockCompiler {
       : s_(step), p_(step.program), spec_(spec), config_(config) {}
 
   void run(OpId first) {
-    const bool breaks = graph_breaks(config_) != GraphBreaks::none;
+    const bool breaks = graph_breaks(spec_, config_) != GraphBreaks::none;
     if (breaks && config_.memory.scope == AcScope::submodule) leave_norms(first);
     const std::vector<Block> blocks = breaks ? find_pieces(first) : find_blocks(first);
     std::vector<Written> written;
@@ -150,9 +156,11 @@ class BlockCompiler {
   [[nodiscard]] std::vector<Block> find_pieces(OpId first) const {
     std::vector<Block> blocks;
     for (const compile::Piece& piece :
-         compile::pieces_of_blocks(p_, first, graph_breaks(config_), config_.memory.scope)) {
+         compile::pieces_of_blocks(p_, first, graph_breaks(spec_, config_), config_.memory.scope)) {
       const ir::Module leaf = p_.op(piece.end - 1).module.leaf;
-      blocks.push_back({piece.first, piece.end, piece.outputs, no_id, leaf});
+      const std::int32_t region =
+          graph_breaks(spec_, config_) == GraphBreaks::at_parts ? p_.op(piece.first).region : no_id;
+      blocks.push_back({piece.first, piece.end, piece.outputs, region, leaf});
     }
     return blocks;
   }
@@ -186,7 +194,7 @@ class BlockCompiler {
       current = op.module.block;
       blocks.back().end = id + 1;
       if (op.kind != OpKind::hold) blocks.back().outputs.assign(1, p_.output(op, 0));
-      if (checkpoints_compiled_blocks(config_))
+      if (checkpoints_compiled_blocks(spec_, config_))
         blocks.back().region = std::max(blocks.back().region, op.region);
     }
     return blocks;
@@ -194,7 +202,7 @@ class BlockCompiler {
 
   /// Whether a checkpoint is a part of what is compiled.
   [[nodiscard]] bool checkpointed(const Block& block) const {
-    return !checkpoints_compiled_blocks(config_) &&
+    return !checkpoints_compiled_blocks(spec_, config_) &&
            std::any_of(p_.ops.begin() + block.first, p_.ops.begin() + block.end,
                        [](const Op& op) { return op.region >= 0; });
   }
@@ -218,7 +226,8 @@ class BlockCompiler {
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
     options.shared_layers = config_.layout.tp > 1;
-    options.by_region = graph_breaks(config_) != GraphBreaks::none;
+    const GraphBreaks breaks = graph_breaks(spec_, config_);
+    options.by_region = breaks != GraphBreaks::none && breaks != GraphBreaks::at_parts;
     options.by_policy = options.checkpointed && config_.memory.ac == AcMode::selective;
     return options;
   }
@@ -266,7 +275,8 @@ class BlockCompiler {
 
   void write(const Block& block, const Written& written, std::int16_t index) {
     write_unit(p_, units_[written.unit].forward, backwards_[written.unit], written.inputs,
-               block.outputs, block.outputs, {index, block.leaf}, block.region);
+               block.outputs, block.outputs, {index, block.leaf}, block.region,
+               block.region >= 0 && config_.memory.ac == AcMode::selective);
   }
 
   StepProgram& s_;
@@ -300,7 +310,7 @@ void compile_model(StepProgram& step, const model::ModelSpec& spec, const StepCo
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, std::span(results).first(1),
-             {-1, ir::Module::root}, no_id);
+             {-1, ir::Module::root}, no_id, false);
   step.chains.clear();
 }
 

@@ -60,8 +60,8 @@ bool of_other_kind(const ModelSpec& m) {
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
 }
 
-bool breaks_at_attention(const StepConfig& c) {
-  return graph_breaks(c) == GraphBreaks::at_attention;
+bool breaks_at_attention(const ModelSpec& m, const StepConfig& c) {
+  return graph_breaks(m, c) == GraphBreaks::at_attention;
 }
 
 bool drops_scores(const ModelSpec& m, const StepConfig& c) {
@@ -129,17 +129,6 @@ constexpr Exclusion of_compiled[] = {
        return "--kernels compiled for " + m.family +
               (m.tower ? " beside an encoder of images" : std::string());
      }},
-    {"--framework torchtitan --kernels compiled, a mixture of experts that it has",
-     "TorchTitan compiles the parts of such a block one by one, since FSDP's hooks of its experts "
-     "lie between them (models/llama4/infra/parallelize.py, v0.2.2), which is not planned",
-     "use --kernels eager or fused, or another framework",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && m.moe && c.runtime.framework == "torchtitan" &&
-              model::layer_forms(TransformerImpl::torchtitan, m).has_value();
-     },
-     [](const ModelSpec& m, const StepConfig&) {
-       return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";
-     }},
     {"--compile-unit model, blocks of kinds that are not planned so",
      "of experts, LayerNorms with biases, branches side by side, neighbours rotated together, "
      "heads "
@@ -176,7 +165,7 @@ constexpr Exclusion of_compiled[] = {
      "flash-attn's own op within a graph, and what is saved of it, is not planned yet",
      "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(c);
+       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(m, c);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled --attn flash for " + m.family;
@@ -235,12 +224,12 @@ constexpr Exclusion of_compiled[] = {
      "budget:SIZE",
      "a checkpoint around other than one block is not planned compiled yet",
      "use one of those, with --ac-scope block",
-     [](const ModelSpec&, const StepConfig& c) {
+     [](const ModelSpec& m, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
                           ac == AcMode::selective || ac == AcMode::memory_budget ||
                           ac == AcMode::budget;
-       const bool of_submodules = ac == AcMode::full && breaks_at_attention(c);
+       const bool of_submodules = ac == AcMode::full && breaks_at_attention(m, c);
        return compiled(c) && (!known || (c.memory.scope != AcScope::block && !of_submodules));
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -331,7 +320,7 @@ constexpr Exclusion of_compiled[] = {
      "eager",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool of_titan = model::layer_forms(m, c).keeps_table();
-       return compiled(c) && c.layout.cp > 1 && !breaks_at_attention(c) &&
+       return compiled(c) && c.layout.cp > 1 && !breaks_at_attention(m, c) &&
               (!of_titan || c.layout.cp_method != CpMethod::all_gather);
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -358,11 +347,11 @@ constexpr Exclusion of_compiled[] = {
      "AutoModel's checkpoints are around attention and MLPs, or a policy's around layers; what its "
      "attention leaves of the graphs of layers in parts is not planned",
      "use --kernels eager, or --ac none",
-     [](const ModelSpec&, const StepConfig& c) {
+     [](const ModelSpec& m, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        const bool known = ac == AcMode::none || ac == AcMode::selective ||
                           (ac == AcMode::full && c.memory.scope == AcScope::submodule);
-       return breaks_at_attention(c) && (c.layout.tp > 1 || !known);
+       return breaks_at_attention(m, c) && (c.layout.tp > 1 || !known);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--framework automodel --kernels compiled --ac " + ac_option(c);

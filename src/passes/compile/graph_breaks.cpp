@@ -77,17 +77,54 @@ Module frame_around_attention(const Op& op) {
   }
 }
 
+/// Of TokenReorderer.forward (torchtitan v0.2.2, models/moe/moe.py): of its numbers one a choice.
+bool reorders(const ir::Program& p, const Op& op) {
+  return op.kind == OpKind::histc || op.kind == OpKind::sort ||
+         (op.kind == OpKind::index && p.value(p.output(op, 0)).shape.rank() == 1);
+}
+
+/// Of _run_experts_grouped_mm, whose offsets alone are sums in 32 bits.
+bool multiplies_rows(const ir::Program& p, const Op& op) {
+  return op.kind == OpKind::grouped_mm || op.kind == OpKind::silu || op.kind == OpKind::mul ||
+         (op.kind == OpKind::cumsum && p.value(p.output(op, 0)).dtype == DType::i32);
+}
+
+Module frame_of_part(const ir::Program& p, const Op& op) {
+  switch (op.module.leaf) {
+    case Module::norm1:
+    case Module::norm2:
+    case Module::router:
+      return op.module.leaf;
+    case Module::q_proj:
+    case Module::k_proj:
+    case Module::v_proj:
+    case Module::q_norm:
+    case Module::k_norm:
+    case Module::rope:
+    case Module::attention_core:
+    case Module::o_proj:
+      return Module::attention;
+    case Module::mlp:
+      return reorders(p, op) ? Module::mlp : Module::root;
+    case Module::experts:
+      return multiplies_rows(p, op) ? Module::experts : Module::root;
+    default:
+      return Module::root;
+  }
+}
+
 /// Whether an op is in a checkpoint that Python calls, which Dynamo leaves alone with all that it
 /// calls (torch/utils/checkpoint.py, v2.11: _disable_dynamo).
 bool in_checkpoint(const Op& op, GraphBreaks breaks, AcScope scope) {
-  if (op.region < 0) return false;
+  if (op.region < 0 || breaks == GraphBreaks::at_parts) return false;
   return breaks == GraphBreaks::at_modules || scope == AcScope::block ||
          ir::submodule_of(op.module.leaf) == Module::attention;
 }
 
 /// The module in whose frame an op is compiled; `root` for none.
-Module frame_of(const Op& op, GraphBreaks breaks, AcScope scope) {
+Module frame_of(const ir::Program& p, const Op& op, GraphBreaks breaks, AcScope scope) {
   if (op.module.block < 0 || in_checkpoint(op, breaks, scope)) return Module::root;
+  if (breaks == GraphBreaks::at_parts) return frame_of_part(p, op);
   return breaks == GraphBreaks::at_modules ? frame_between_modules(op) : frame_around_attention(op);
 }
 
@@ -108,19 +145,27 @@ void move_views(ir::Program& p, OpId first) {
       continue;
     }
     if (op.kind != OpKind::hold &&
-        frame_of(op, GraphBreaks::at_modules, AcScope::block) != Module::root)
+        frame_of(p, op, GraphBreaks::at_modules, AcScope::block) != Module::root)
       for (const Op& view : std::exchange(views, {})) push(view);
     push(op);
   }
 }
 
-void find_outputs(const ir::Program& p, OpId first, std::vector<Piece>& pieces) {
+/// Whether what an op reads leaves the piece that made it: a local of MoE.forward is returned to it
+/// even if nothing but that local reads it.
+bool reads_outputs(const Op& op, GraphBreaks breaks) {
+  return op.kind != OpKind::hold ||
+         (breaks == GraphBreaks::at_parts && op.module.leaf == Module::mlp);
+}
+
+void find_outputs(const ir::Program& p, OpId first, GraphBreaks breaks,
+                  std::vector<Piece>& pieces) {
   std::vector<std::int32_t> piece_of(p.ops.size(), -1);
   for (std::size_t k = 0; k < pieces.size(); ++k)
     for (OpId id = pieces[k].first; id < pieces[k].end; ++id)
       piece_of[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(k);
   for (OpId id = first; id < static_cast<OpId>(p.ops.size()); ++id) {
-    if (p.op(id).kind == OpKind::hold) continue;
+    if (!reads_outputs(p.op(id), breaks)) continue;
     for (const ir::ValueId v : p.inputs(p.op(id))) {
       const ir::ValueId root = p.root(v);
       const OpId producer = p.value(root).producer;
@@ -149,7 +194,7 @@ std::vector<Piece> pieces_of_blocks(ir::Program& p, OpId first, GraphBreaks brea
       frame = {-1, Module::root};
       continue;
     }
-    const std::pair<std::int16_t, Module> own{op.module.block, frame_of(op, breaks, scope)};
+    const std::pair<std::int16_t, Module> own{op.module.block, frame_of(p, op, breaks, scope)};
     if (own.second != Module::root) {
       if (own != frame) pieces.push_back({views == no_id ? id : views, id, {}});
       pieces.back().end = id + 1;
@@ -157,7 +202,7 @@ std::vector<Piece> pieces_of_blocks(ir::Program& p, OpId first, GraphBreaks brea
     views = no_id;
     frame = own;
   }
-  find_outputs(p, first, pieces);
+  find_outputs(p, first, breaks, pieces);
   return pieces;
 }
 

@@ -20,7 +20,8 @@ struct Piece {
 /// is, and views of projections are moved to the piece that reads them. At attention they are the
 /// first norm, the projections with their rotation, the output's projection, and all that follows.
 /// What a checkpoint is around that Python calls is in none; of those around submodules that is
-/// attention, and the MLP's is a part of its graph.
+/// attention, and the MLP's is a part of its graph. At parts they are the norms, attention, the
+/// router, what reorders its choices, and the products of experts, whatever checkpoint is around.
 [[nodiscard]] std::vector<Piece> pieces_of_blocks(ir::Program& program, ir::OpId first,
                                                   GraphBreaks breaks, AcScope scope);
 

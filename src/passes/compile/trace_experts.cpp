@@ -11,7 +11,11 @@ using ir::ValueId;
 
 bool trace_experts(Tracer& tracer, const ir::Program& program, const Op& op,
                    const TracedValues& values) {
-  if (op.module.leaf != ir::Module::router && op.module.leaf != ir::Module::experts) return false;
+  const bool reorders = op.module.leaf == ir::Module::mlp &&
+                        (op.kind == OpKind::histc || op.kind == OpKind::sort ||
+                         op.kind == OpKind::index);  // TorchTitan's TokenReorderer
+  if (op.module.leaf != ir::Module::router && op.module.leaf != ir::Module::experts && !reorders)
+    return false;
   const auto in = [&](std::size_t i) { return values.of(program.input(op, i)); };
   const ir::Value& result = program.value(program.output(op, 0));
   const auto set = [&](Tensor t) { values.set(program.output(op, 0), t); };

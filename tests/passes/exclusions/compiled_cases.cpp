@@ -57,15 +57,6 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled for"},
-    {"--framework torchtitan --kernels compiled, a mixture of experts that it has",
-     [](model::ModelSpec& m, StepConfig& c) {
-       m.family = "qwen3_moe";
-       m.moe.emplace();
-       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
-       c.runtime.framework = "torchtitan";
-       c.memory.kernels = Kernels::compiled;
-     },
-     "as TorchTitan compiles it"},
     {"--compile-unit model, blocks of kinds that are not planned so",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);
