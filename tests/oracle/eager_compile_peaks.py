@@ -34,7 +34,7 @@ ADAPTERS = ({"lora": 16, "lora_targets": "all-linear", "input_require_grads": "o
 SHARDS = ({}, {}, {"shard": "fsdp2", "world": 8})
 
 
-def drawn(seed, models, count):
+def drawn(seed, models, count, modes=("none", "full")):
     draw = random.Random(seed)
     for number in range(count):
         batch, seq = draw.choice(((1, 2048), (2, 2048), (2, 1024), (4, 512), (8, 256), (3, 1000), (2, 777)))
@@ -43,13 +43,15 @@ def drawn(seed, models, count):
             more = {"attn": "eager", "kernels": "compiled"} | draw.choice(ADAPTERS)
         elif draw.random() < 0.25:
             more |= {"param_dtype": "fp32", "autocast": "bf16"}
-        yield case(draw.choice(models), batch, seq, draw.choice(("none", "full")), **more)
+        yield case(draw.choice(models), batch, seq, draw.choice(modes), **more)
 
 
 def cases():
     seen = []
     for entry in (*drawn("eager attention of soft-capped scores, compiled", CAPPED_MODELS, 20),
-                  *drawn("eager attention of others, compiled", OTHERS, 12)):
+                  *drawn("eager attention of others, compiled", OTHERS, 12),
+                  *drawn("their policies and budgets", CAPPED_MODELS[:4] + OTHERS[:3], 9,
+                         ("selective", "selective", "memory-budget:0.5", "memory-budget:0.2"))):
         if entry not in seen:
             seen.append(entry)
     return seen

@@ -186,7 +186,8 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled with eager attention of " + m.family;
      }},
-    {"--kernels compiled, attention that is not one kernel, a --seq above 1024 that is no multiple of 64",
+    {"--kernels compiled, attention that is not one kernel, a --seq above 1024 that is no multiple "
+     "of 64",
      "Inductor pads the rows of its scores (ir.py: _pad_strides), which is not planned",
      "give a --seq that is a multiple of 64, or use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {

@@ -82,12 +82,22 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "its interpreter has no LayerNorm"},
-    {"--kernels compiled, attention that is not one kernel",
+    {"--kernels compiled, attention that is not one kernel, --ac other than none, full and every:K, "
+     "--compile-unit model, --gpu cpu, the trainer, or scores in another dtype or with distances",
      [](auto&, StepConfig& c) {
        c.run.attention = Attention::eager;
        c.memory.kernels = Kernels::compiled;
+       c.memory.ac = AcMode::selective;
      },
-     "use --attn auto"},
+     "use --ac none or full"},
+    {"--kernels compiled, attention that is not one kernel, a --seq above 1024 that is no multiple "
+     "of 64",
+     [](auto&, StepConfig& c) {
+       c.run.attention = Attention::eager;
+       c.memory.kernels = Kernels::compiled;
+       c.run.seq = 1500;
+     },
+     "--seq 1500"},
     {"--kernels compiled --compute-dtype fp32 on a GPU",
      [](auto&, StepConfig& c) {
        c.memory.kernels = Kernels::compiled;
