@@ -77,7 +77,8 @@ bool of_many_kernels(const ModelSpec& m, const StepConfig& c) {
 /// Scores whose ops the joint graph has.
 bool scores_traced(const ModelSpec& m, const StepConfig& c) {
   const AcMode ac = c.memory.ac;
-  const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every;
+  const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
+                     ac == AcMode::selective || ac == AcMode::memory_budget;
   return known && !m.fp32_scores && !m.narrow_softmax && !m.alibi && !whole(c) &&
          c.device.gpu != "cpu" && c.runtime.kind != Runtime::ac_trainer;
 }
@@ -176,10 +177,12 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", run by the trainer";
      }},
-    {"--kernels compiled, attention that is not one kernel, --ac other than none, full and every:K, "
-     "--compile-unit model, --gpu cpu, the trainer, or scores in another dtype or with distances",
+    {"--kernels compiled, attention that is not one kernel, --ac budget:SIZE, --compile-unit "
+     "model, "
+     "--gpu cpu, the trainer, or scores in another dtype or with distances",
      "what is made of its scores there is not planned",
-     "use --ac none or full, --attn auto, flash or cudnn where the model has it, or --kernels eager",
+     "use --ac memory-budget:F, --compile-unit block, --attn auto, flash or cudnn where the model "
+     "has it, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && of_many_kernels(m, c) && !scores_traced(m, c);
      },
@@ -198,11 +201,16 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled with eager attention, --seq " + std::to_string(c.run.seq);
      }},
-    {"--kernels compiled --attn flash of soft-capped scores",
-     "flash-attn's own op within a graph, and what is saved of it, is not planned yet",
-     "use --kernels eager or fused",
+    {"--kernels compiled --attn flash of soft-capped scores, --batch 1, --shard zero3, --ac "
+     "memory-budget:F or budget:SIZE",
+     "of one row each block looks in its positions for documents, where Dynamo breaks the graph; "
+     "that, DeepSpeed's hooks and budgets around flash-attn's own op are not planned yet",
+     "use --batch 2 or more, --shard zero2 or fsdp2, --ac none or full, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(c);
+       const AcMode ac = c.memory.ac;
+       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(c) &&
+              (c.run.batch == 1 || c.layout.zero3() || ac == AcMode::memory_budget ||
+               ac == AcMode::budget);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled --attn flash for " + m.family;
@@ -233,7 +241,7 @@ constexpr Exclusion of_compiled[] = {
      "give a --seq that is a multiple of 8, or --attn cudnn (what an H100 runs)",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && masked_window(m, c) > 0 && c.run.attention == Attention::flash &&
-              c.run.seq % 8 != 0;
+              !model::caps_in_flash(m, c) && c.run.seq % 8 != 0;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +

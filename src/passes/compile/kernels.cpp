@@ -665,8 +665,7 @@ class Writer {
         number(n, allocate(n));
         launch.outputs.push_back(number_[static_cast<std::size_t>(n)]);
         stored.push_back(n);
-        workspaces_.push_back(
-            {number_[static_cast<std::size_t>(n)], node(n).dtype, storage_of(n)});
+        workspaces_.push_back({number_[static_cast<std::size_t>(n)], node(n).dtype, storage_of(n)});
         continue;
       }
       const std::int32_t over = memory_for(n, kernel, taken);
@@ -748,9 +747,8 @@ class Writer {
     for (NodeId n : kernel.writes) {
       const bool whole = space_of(n) == kernel.space;
       const NodeSet before = ancestors(n, kernel);
-      const bool closes = std::any_of(before.begin(), before.end(), [&](NodeId on) {
-        return not_ready_yet.contains(on);
-      });
+      const bool closes = std::any_of(before.begin(), before.end(),
+                                      [&](NodeId on) { return not_ready_yet.contains(on); });
       if (!whole || closes) {
         ++loop;
         not_ready_yet.clear();
@@ -766,9 +764,8 @@ class Writer {
     if (runner_ == Runner::trainer || !kernel.reduces || kernel.sort != Sort::pointwise ||
         sort_of(n) != Sort::pointwise || node(n).shape.numel() != kernel.space)
       return false;
-    const auto rows = std::find_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId sum) {
-      return sort_of(sum) == Sort::row_sum;
-    });
+    const auto rows = std::find_if(kernel.writes.begin(), kernel.writes.end(),
+                                   [&](NodeId sum) { return sort_of(sum) == Sort::row_sum; });
     const bool apart = padded_bytes(node(n)) != node(n).bytes();
     const std::int64_t at_once = apart ? most_apart : most_at_once;
     if (kernel.space / node(*rows).shape.numel() <= at_once) return false;
@@ -846,7 +843,7 @@ class Writer {
   std::vector<std::int32_t> uses_;
   ReusePool pool_;
   std::vector<Workspace> workspaces_;  ///< of the launch
-  std::size_t step_ = 0;  ///< of the launch that is emitted
+  std::size_t step_ = 0;               ///< of the launch that is emitted
   CompiledGraph out_;
 };
 

@@ -51,7 +51,8 @@ NodeId Tracer::folded_node(NodeId x, bool expanded) {
 Tensor Tracer::matmul(Tensor a, Tensor b, bool keep) {
   const Shape left = shape(a), right = shape(b);
   const NodeId x = folded_node(a.node, true), y = folded_node(b.node, true);
-  const Shape folded{left[0] * left[1], left[2], right[3]}, apart{left[0], left[1], left[2], right[3]};
+  const Shape folded{left[0] * left[1], left[2], right[3]},
+      apart{left[0], left[1], left[2], right[3]};
   const auto product = [this](NodeId p, NodeId q) {
     const Shape s = node(p).shape;
     return emit(Target::mm, {p, q}, {s[0], s[1], node(q).shape[2]}, node(p).dtype);
