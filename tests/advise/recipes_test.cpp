@@ -193,7 +193,6 @@ const std::vector<std::string> not_planned{
     "--tp --no-sp, --kernels compiled, --cp or --pp",
     "--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers, and "
     "AutoModel's",
-    "--kernels compiled, attention that is not one kernel",
     "--kernels compiled --attn flash of soft-capped scores",
     "--cp N, a sliding window within --seq, --framework other than automodel",
     "--kernels compiled --shard zero3, experts, a sliding window within --seq",

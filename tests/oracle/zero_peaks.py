@@ -66,6 +66,7 @@ def cases():
     yield from overlapped()
     yield from fused()
     yield from compiled()
+    yield from capped()
 
 
 def stage_3():
@@ -195,7 +196,20 @@ def compiled():
             yield model, " ".join(filter(None, words))
 
 
-CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
+def capped():
+    """Compiled blocks whose scores are soft-capped, which transformers computes op by op."""
+    draw = random.Random("compiled blocks of soft-capped scores")
+    for k in range(9):
+        stage, tune = f"zero{1 + k % 3}", draw.choice(("", "", "--lora 16 --lora-targets all-linear"))
+        if tune:
+            tune += f" --lora-dtype {'fp32' if stage == 'zero3' else 'bf16'}"
+        batch, seq = draw.choice(((1, 2048), (2, 2048), (2, 1024), (4, 512), (3, 1000)))
+        more = [draw.choice(("--ac none", "--ac full")), draw.choice(("", "", "--grad-accum 2", "--clip-grad 1.0"))]
+        words = [f"--world {draw.choice((4, 8))} --shard {stage} --kernels compiled --batch {batch} --seq {seq}", tune, *more]
+        yield "gemma2", " ".join(filter(None, words))
+
+
+CASES = [(model, words + f" --no-hold-output --attn {'eager' if model == 'gemma2' else 'flash'}") for model, words in cases()]
 
 
 def adapted(network, options):
@@ -252,7 +266,7 @@ def figures_of(model, words):
 
     options = parse(words)
     config = transformers.AutoConfig.for_model(**MODELS[model])
-    config._attn_implementation = "sdpa"
+    config._attn_implementation = "eager" if options.attn == "eager" else "sdpa"
     if options.kernels == "fused":
         import liger_kernel.transformers as liger
 

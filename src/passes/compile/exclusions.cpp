@@ -68,6 +68,21 @@ bool drops_scores(const ModelSpec& m, const StepConfig& c) {
   return c.run.dropout > 0.0 || m.attention_dropout > 0.0;
 }
 
+/// Whether scores are computed op by op.
+bool of_many_kernels(const ModelSpec& m, const StepConfig& c) {
+  return c.run.attention == Attention::eager ||
+         (m.eager_attention_only && !model::caps_in_flash(m, c));
+}
+
+/// Scores whose ops the joint graph has.
+bool scores_traced(const ModelSpec& m, const StepConfig& c) {
+  const AcMode ac = c.memory.ac;
+  const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
+                     ac == AcMode::selective || ac == AcMode::memory_budget;
+  return known && !m.fp32_scores && !m.narrow_softmax && !m.alibi && !whole(c) &&
+         c.device.gpu != "cpu" && c.runtime.kind != Runtime::ac_trainer;
+}
+
 /// The first sliding window within the sequence, for which transformers builds a mask; 0: none.
 std::int64_t masked_window(const ModelSpec& m, const StepConfig& c) {
   for (std::int64_t w : m.window)
@@ -151,21 +166,40 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", run by the trainer";
      }},
-    {"--kernels compiled, attention that is not one kernel",
-     "scores that are computed op by op are not planned compiled yet",
-     "use --attn auto, flash or cudnn, or --kernels eager",
+    {"--kernels compiled, attention that is not one kernel, --ac budget:SIZE, --compile-unit "
+     "model, "
+     "--gpu cpu, the trainer, or scores in another dtype or with distances",
+     "what is made of its scores there is not planned",
+     "use --ac memory-budget:F, --compile-unit block, --attn auto, flash or cudnn where the model "
+     "has it, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && (c.run.attention == Attention::eager ||
-                              (m.eager_attention_only && !model::caps_in_flash(m, c)));
+       return compiled(c) && of_many_kernels(m, c) && !scores_traced(m, c);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled with eager attention of " + m.family;
      }},
-    {"--kernels compiled --attn flash of soft-capped scores",
-     "flash-attn's own op within a graph, and what is saved of it, is not planned yet",
-     "use --kernels eager or fused",
+    {"--kernels compiled, attention that is not one kernel, a --seq above 1024 that is no multiple "
+     "of 64",
+     "Inductor pads the rows of its scores (ir.py: _pad_strides), which is not planned",
+     "give a --seq that is a multiple of 64, or use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(m, c);
+       constexpr std::int64_t least_padded = 1024, aligned = 64;
+       return compiled(c) && of_many_kernels(m, c) && c.run.seq > least_padded &&
+              c.run.seq % aligned != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled with eager attention, --seq " + std::to_string(c.run.seq);
+     }},
+    {"--kernels compiled --attn flash of soft-capped scores, --batch 1, --shard zero3, --ac "
+     "memory-budget:F or budget:SIZE",
+     "of one row each block looks in its positions for documents, where Dynamo breaks the graph; "
+     "that, DeepSpeed's hooks and budgets around flash-attn's own op are not planned yet",
+     "use --batch 2 or more, --shard zero2 or fsdp2, --ac none or full, or --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(m, c) &&
+              (c.run.batch == 1 || c.layout.zero3() || ac == AcMode::memory_budget ||
+               ac == AcMode::budget);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled --attn flash for " + m.family;
@@ -196,7 +230,7 @@ constexpr Exclusion of_compiled[] = {
      "give a --seq that is a multiple of 8, or --attn cudnn (what an H100 runs)",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && masked_window(m, c) > 0 && c.run.attention == Attention::flash &&
-              c.run.seq % 8 != 0;
+              !model::caps_in_flash(m, c) && c.run.seq % 8 != 0;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +

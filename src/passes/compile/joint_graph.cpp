@@ -150,6 +150,7 @@ std::string name_of(const JointGraph& graph, NodeId n) {
     return name_of(graph, node.inputs[0]) + "[" + std::to_string(node.index) + "]";
   if (node.target == compare && node.inputs.size() == 2)
     return node.index == 0 ? "aten.eq.Tensor" : "aten.le.Tensor";
+  if (node.target == mm && node.shape.rank() == 3) return "aten.bmm.default";
   return row(node.target).name;
 }
 

@@ -41,7 +41,8 @@ struct Node {
   ir::Shape shape;
   DType dtype = DType::bf16;
   /// getitem: which output; slice, slice_scatter: where it starts; permute: 10 for a transposed
-  /// matrix, 213 for heads and tokens. With `number` a part of what makes two nodes the same.
+  /// matrix, 213 for heads and tokens, 132 and 21 for rows and columns of each head's matrix. With
+  /// `number` a part of what makes two nodes the same.
   std::int64_t index = 0;
   double number = 0;
   bool swapped = false;           ///< in memory its dimensions 1 and 2 are the other way round

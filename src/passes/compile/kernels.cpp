@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -26,6 +27,24 @@ using ir::OpKind;
 /// Rows of a persistent reduction that share one partial sum of a column: codegen/triton.py,
 /// MixOrderReduction's rsplit.
 constexpr std::int64_t rows_a_partial_sum = 16;
+/// A longer row is walked over in a loop (choices.py: should_use_persistent_reduction); a shorter
+/// one too, where what is loaded does not lie together.
+constexpr std::int64_t most_at_once = 1024, most_apart = 64;
+/// ir.py, Layout._pad_strides: a stride above that is a multiple of that many bytes.
+constexpr std::int64_t least_padded = 1024, padding_bytes = 128;
+
+/// Of a tensor that a generated kernel makes, with what lies between its rows.
+std::int64_t padded_bytes(const Node& node) {
+  const std::int64_t element = size_of(node.dtype), aligned = padding_bytes / element;
+  std::int64_t stride = 1;
+  for (std::size_t i = node.shape.rank(); i-- > 1;) {
+    stride *= node.shape[i];
+    if (stride > least_padded) stride = (stride + aligned - 1) / aligned * aligned;
+  }
+  return node.shape.rank() == 0 ? element : stride * node.shape[0] * element;
+}
+
+constexpr std::int64_t of_rows = 132;  ///< permute's, joint_graph.hpp: Node::index
 
 struct Kernel {
   Sort sort = Sort::pointwise;
@@ -69,6 +88,12 @@ class Writer {
   }
 
  private:
+  /// What a kernel alone writes and reads.
+  struct Workspace {
+    std::int32_t number;
+    DType dtype;
+    std::int64_t bytes;
+  };
   [[nodiscard]] const Node& node(NodeId n) const { return g_.node(n); }
   [[nodiscard]] bool is_given(NodeId n) const { return m_.is_given(n); }
   [[nodiscard]] bool realized(NodeId n) const { return m_.realized(n); }
@@ -120,8 +145,10 @@ class Writer {
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
-    place.permuted = place.permuted != (t == Target::permute && node(n).shape.rank() == 4);
-    place.in_parts = place.in_parts || t == Target::slice || t == Target::select ||
+    const bool of_four = t == Target::permute && node(n).shape.rank() == 4;
+    const bool turned = of_four && node(n).index == of_rows;
+    place.permuted = place.permuted != (of_four && !turned);
+    place.in_parts = place.in_parts || turned || t == Target::slice || t == Target::select ||
                      t == Target::cat || t == Target::slice_scatter || t == Target::split;
     const double walks = place.walks;
     const Place around = place;
@@ -319,7 +346,7 @@ class Writer {
       emit_library(kernel);
     else
       emit_generated(kernel);
-    for (const auto& [partial, bytes] : workspaces_) pool_.free(partial, DType::f32, bytes, step_);
+    for (const Workspace& own : workspaces_) pool_.free(own.number, own.dtype, own.bytes, step_);
     workspaces_.clear();
     for (NodeId read : kernel.reads)
       if (--uses_[static_cast<std::size_t>(read)] == 0) free(read);
@@ -328,7 +355,7 @@ class Writer {
   void free(NodeId n) {
     if (is_given(n) || is_result(n) || overwritten_[static_cast<std::size_t>(n)]) return;
     if (number_[static_cast<std::size_t>(n)] < 0) return;  // a sum, stored as what is made of it
-    pool_.free(number_[static_cast<std::size_t>(n)], key_of(n), node(n).bytes(), step_);
+    pool_.free(number_[static_cast<std::size_t>(n)], key_of(n), storage_of(n), step_);
   }
   /// float8_e5m2, which a gradient is cast to, and float8_e4m3fn do not take each other's memory.
   [[nodiscard]] DType key_of(NodeId n) const {
@@ -336,9 +363,15 @@ class Writer {
     while (!is_given(n) && node(n).target != Target::convert) n = node(n).inputs[0];
     return node(n).index > 0 ? DType::u8 : DType::f8;
   }
+  /// What is reused is of one size; that of scores a generated kernel pads.
+  [[nodiscard]] std::int64_t storage_of(NodeId n) const {
+    const bool padded =
+        !is_given(n) && node(n).shape.rank() == 4 && sort_of(n) == Sort::pointwise && !is_output(n);
+    return padded ? padded_bytes(node(n)) : node(n).bytes();
+  }
   /// In memory that is free, or new.
   std::int32_t allocate(NodeId n) {
-    return make(n, pool_.allocate(key_of(n), node(n).bytes(), step_));
+    return make(n, pool_.allocate(key_of(n), storage_of(n), step_));
   }
 
   [[nodiscard]] std::vector<std::int32_t> numbers(const NodeSet& nodes) const {
@@ -414,7 +447,9 @@ class Writer {
     switch (made.target) {
       case Target::mm:
       case Target::addmm: {
-        launch.kind = made.target == Target::addmm ? OpKind::addmm : OpKind::mm;
+        launch.kind = made.target == Target::addmm ? OpKind::addmm
+                      : made.shape.rank() == 3     ? OpKind::bmm
+                                                   : OpKind::mm;
         launch.attributes = product(made, made.target == Target::addmm ? 1 : 0);
         number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
@@ -601,7 +636,7 @@ class Writer {
       const std::int32_t from = number_[static_cast<std::size_t>(read)];
       const bool own = is_given(read) ? donated_[static_cast<std::size_t>(from)] : !is_result(read);
       if (!own || taken.contains(read) || uses_[static_cast<std::size_t>(read)] != 1 ||
-          node(read).bytes() != node(n).bytes() || node(read).dtype != node(n).dtype)
+          storage_of(read) != storage_of(n) || node(read).dtype != node(n).dtype)
         continue;
       taken.insert(read);
       overwritten_[static_cast<std::size_t>(read)] = true;
@@ -625,7 +660,14 @@ class Writer {
         stored.push_back(n);
         continue;
       }
-      if (!read_elsewhere(n, kernel)) continue;
+      if (!read_elsewhere(n, kernel)) {
+        if (!read_in_next_loop(n, kernel)) continue;
+        number(n, allocate(n));
+        launch.outputs.push_back(number_[static_cast<std::size_t>(n)]);
+        stored.push_back(n);
+        workspaces_.push_back({number_[static_cast<std::size_t>(n)], node(n).dtype, storage_of(n)});
+        continue;
+      }
       const std::int32_t over = memory_for(n, kernel, taken);
       number(n, over >= 0 ? make(n, over) : allocate(n));
       launch.outputs.push_back(number_[static_cast<std::size_t>(n)]);
@@ -696,6 +738,44 @@ class Writer {
     return is_result(n) || uses_[static_cast<std::size_t>(n)] > 0 || kernel.writes.size() == 1;
   }
 
+  /// The loop over a row's columns in which a kernel makes each of its nodes
+  /// (codegen/simd.py: generate_node_schedule).
+  [[nodiscard]] std::map<NodeId, int> loops_of(const Kernel& kernel) const {
+    std::map<NodeId, int> loops;
+    std::set<NodeId> not_ready_yet;  // sums of the loop that is written
+    int loop = 0;
+    for (NodeId n : kernel.writes) {
+      const bool whole = space_of(n) == kernel.space;
+      const NodeSet before = ancestors(n, kernel);
+      const bool closes = std::any_of(before.begin(), before.end(),
+                                      [&](NodeId on) { return not_ready_yet.contains(on); });
+      if (!whole || closes) {
+        ++loop;
+        not_ready_yet.clear();
+      }
+      loops[n] = loop;
+      if (whole && sort_of(n) == Sort::row_sum) not_ready_yet.insert(n);
+    }
+    return loops;
+  }
+  /// What one loop makes and a later one reads is stored between them (codegen/common.py:
+  /// must_keep_buffers); a short row is in registers whole.
+  [[nodiscard]] bool read_in_next_loop(NodeId n, const Kernel& kernel) const {
+    if (runner_ == Runner::trainer || !kernel.reduces || kernel.sort != Sort::pointwise ||
+        sort_of(n) != Sort::pointwise || node(n).shape.numel() != kernel.space)
+      return false;
+    const auto rows = std::find_if(kernel.writes.begin(), kernel.writes.end(),
+                                   [&](NodeId sum) { return sort_of(sum) == Sort::row_sum; });
+    const bool apart = padded_bytes(node(n)) != node(n).bytes();
+    const std::int64_t at_once = apart ? most_apart : most_at_once;
+    if (kernel.space / node(*rows).shape.numel() <= at_once) return false;
+    const std::map<NodeId, int> loops = loops_of(kernel);
+    return std::any_of(kernel.writes.begin(), kernel.writes.end(), [&](NodeId reader) {
+      return loops.at(reader) > loops.at(n) &&
+             reads_of_[static_cast<std::size_t>(reader)].contains(n);
+    });
+  }
+
   /// Partial sums of a column in fp32. Beside a sum over rows ATen adds them up and copies the
   /// result to the gradient's dtype (codegen/simd.py: "workspace…view(…).sum(dim=0).to(…)"), else a
   /// second kernel does.
@@ -717,7 +797,7 @@ class Writer {
     CompiledGraph::Made workspace = parts;
     workspace.over = pool_.allocate(parts.dtype, bytes, step_);
     const std::int32_t partial = make(workspace);
-    workspaces_.emplace_back(partial, bytes);
+    workspaces_.push_back({partial, DType::f32, bytes});
     std::int32_t from = partial;
     if (kernel.reduces) {
       from = make({ir::Shape{columns}, DType::f32});
@@ -762,8 +842,8 @@ class Writer {
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> uses_;
   ReusePool pool_;
-  std::vector<std::pair<std::int32_t, std::int64_t>> workspaces_;  ///< of the launch: bytes
-  std::size_t step_ = 0;  ///< of the launch that is emitted
+  std::vector<Workspace> workspaces_;  ///< of the launch
+  std::size_t step_ = 0;               ///< of the launch that is emitted
   CompiledGraph out_;
 };
 

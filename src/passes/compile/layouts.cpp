@@ -11,7 +11,8 @@ namespace {
 using ir::Shape;
 using Strides = std::vector<std::int64_t>;
 constexpr std::size_t heads = 1, tokens = 2;
-constexpr std::int64_t of_heads = 213;  ///< permute's, joint_graph.hpp: Node::index
+/// permute's, joint_graph.hpp: Node::index
+constexpr std::int64_t of_heads = 213, of_rows = 132;
 
 /// A load of a buffer (dependencies.MemoryDep): at which place, and how far apart neighbours of
 /// each dimension are.
@@ -64,6 +65,7 @@ class Layouts {
         undecided.push_back(n);
       }
       if (is_attention(node(n).target)) attend(n);
+      if (node(n).target == Target::mm && node(n).shape.rank() == 3) multiply(n);
       if (node(n).target == Target::getitem && is_attention(node(node(n).inputs[0]).target))
         follow_operand(n);
     }
@@ -89,8 +91,10 @@ class Layouts {
     if (m_.is_given(n) || !m_.is_view(n)) return swapped_[at(n)];
     const Node& view = node(n);
     if (view.target == Target::permute && view.index == of_heads) return !swapped(view.inputs[0]);
+    const bool turned = view.target == Target::permute && view.index == of_rows;
+    const bool same = view.target == Target::expand && view.shape == node(view.inputs[0]).shape;
     const bool part = view.target == Target::slice || view.target == Target::getitem;
-    return part && swapped(view.inputs[0]);
+    return (part || turned || same) && swapped(view.inputs[0]);
   }
 
   void attend(NodeId call) {
@@ -104,6 +108,14 @@ class Layouts {
       } else {
         decide(whole);
       }
+    }
+  }
+  /// What a product of heads reads through views is frozen as it was traced new, heads first
+  /// (ir.py: convert_to_reinterpret_view).
+  void multiply(NodeId product) {
+    for (NodeId in : node(product).inputs) {
+      const NodeId whole = m_.buffer(in);
+      decided_[at(whole)] = true;
     }
   }
   /// What attention returns lies as what it attends with, of the memory-efficient kernel tokens
@@ -160,6 +172,8 @@ class Layouts {
           case Target::permute:
             if (made.index == of_heads)
               std::swap(strides[heads], strides[tokens]);
+            else if (made.index == of_rows)
+              std::swap(strides[2], strides[3]);
             else
               std::swap(strides[0], strides[1]);
             break;

@@ -13,7 +13,7 @@ std::optional<OwnGraph> with_copies_for_products(const JointGraph& old,
   };
   bool any = false;
   for (const Node& node : old.nodes) {
-    if (!is_product(node)) continue;
+    if (!is_product(node) || node.shape.rank() == 3) continue;
     for (NodeId n : node.inputs)
       for (; !realized.is_given(n) && realized.is_view(n); n = old.node(n).inputs[0]) {
         const Node& view = old.node(n);

@@ -214,6 +214,7 @@ class Trace {
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
     if (op.kind == OpKind::ring_attention) return set(result, ring(op));
+    if (op.kind == OpKind::bmm) return set(result, product_of_heads(op));
     if (op.kind == OpKind::float8_linear) return set(result, float8_linear(op));
     if (op.kind == OpKind::mm_quantized) return set(result, four_bit_linear(op));
     if (within_product(op)) return;
@@ -222,7 +223,8 @@ class Trace {
       return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
                                           p_.value(result).shape));
     // Keys and values of each query's head: expanded, and copied.
-    if (op.kind == OpKind::expand) return set(result, of(p_.input(op, 0)));
+    if (op.kind == OpKind::expand || (op.kind == OpKind::clone && copied_for_product(op)))
+      return set(result, of(p_.input(op, 0)));
     if (op.kind == OpKind::clone && p_.value(result).shape.rank() == 5) {
       const Shape wide = p_.value(result).shape;
       return set(result, tracer_.repeat_heads(of(p_.input(op, 0)), wide[1] * wide[2]));
@@ -347,6 +349,23 @@ class Trace {
     if (!biased) return tracer_.linear(x, w, nullptr, input_first, op.kept);
     const Tensor bias = of(p_.input(op, 0));
     return tracer_.linear(x, w, &bias, input_first, op.kept);
+  }
+
+  /// Scores, keys turned, or values by their weights.
+  Tensor product_of_heads(const Op& op) {
+    const Tensor a = of(p_.input(op, 0)), b = of(p_.input(op, 1));
+    const bool turns = ir::attributes<ir::Product>(op).form == ir::Form::nt;
+    return tracer_.matmul(a, turns ? tracer_.turned(b) : b, op.kept);
+  }
+  /// What torch.matmul copies, as a product of heads traces for itself.
+  [[nodiscard]] bool copied_for_product(const Op& op) const {
+    const ValueId copy = p_.output(op, 0);
+    for (auto id = static_cast<OpId>(&op - p_.ops.data()) + 1; id < end_; ++id) {
+      const auto in = p_.inputs(p_.op(id));
+      if (p_.op(id).kind == OpKind::bmm && std::find(in.begin(), in.end(), copy) != in.end())
+        return true;
+    }
+    return false;
   }
 
   Tensor float8_linear(const Op& op) {
@@ -504,6 +523,8 @@ class Trace {
         return tracer_.gelu(in(0));
       case OpKind::tanh:
         return tracer_.tanh(in(0));
+      case OpKind::softmax:
+        return tracer_.softmax(in(0));
       case OpKind::layer_norm:
         return layer_norm(op);
       case OpKind::dropout:
@@ -526,7 +547,7 @@ class Trace {
         return tracer_.embedding(weight, ids);
       }
       case OpKind::div:
-        if (whole_ && in(0).requires_grad) return tracer_.div_number(in(0), number());
+        if (in(0).requires_grad) return tracer_.div_number(in(0), number());
         return tracer_.of_positions(Target::div, in(0));
       case OpKind::floor:
         return tracer_.of_positions(Target::floor, in(0));

@@ -434,12 +434,18 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
   const NodeId log_sum = emit(Target::getitem, {all}, rows, DType::f32, 1);
   const Shape seed_shape = cudnn ? Shape{} : Shape{2};
   const NodeId seed = emit(Target::getitem, {all}, seed_shape, DType::i64, 6);
-  const NodeId offset = emit(Target::getitem, {all}, Shape{}, DType::i64, 7);
-  if (keep)
-    for (NodeId n : {y, log_sum, seed, offset}) keep_node(n);
+  NodeList state{seed};  // of random numbers: flash-attn's own op returns both in one tensor
+  if (attributes.kernel != ir::SdpaKernel::flash_attn)
+    state.push_back(emit(Target::getitem, {all}, Shape{}, DType::i64, 7));
+  if (keep) {
+    keep_node(y);
+    keep_node(log_sum);
+    for (NodeId n : state) keep_node(n);
+  }
   const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
   return made(y, trained, [=, this](NodeId g) {
-    NodeList read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
+    NodeList read{g, q.node, k.node, v.node, y, log_sum};
+    for (NodeId n : state) read.push_back(n);
     if (bias >= 0) read.push_back(bias);
     const NodeId backward = emit(cudnn ? Target::sdpa_cudnn_backward : Target::sdpa_flash_backward,
                                  std::move(read), s, node(y).dtype, asked, scale);

@@ -108,6 +108,10 @@ class Tracer {
   Tensor bitwise_not(Tensor x);
   Tensor masked_fill(Tensor x, Tensor mask, double number);
 
+  // Of attention that is not one kernel (tracer_scores.cpp).
+  Tensor turned(Tensor x);  ///< its last two dimensions
+  Tensor matmul(Tensor a, Tensor b, bool keep);
+
   // Of ranks that share layers (tracer_parallel.cpp).
   Tensor all_gather(Tensor x, std::int64_t ranks);
   Tensor reduce_scatter(Tensor x, std::int64_t ranks, bool keep);
@@ -191,6 +195,8 @@ class Tracer {
   void give(Tensor to, NodeId gradient);
   NodeId view_node(NodeId x, ir::Shape shape);
   NodeId permute_node(NodeId x, bool heads);
+  NodeId turned_node(NodeId x);
+  NodeId folded_node(NodeId x, bool expanded);
   NodeId binary(Target target, NodeId a, NodeId b);
   NodeId summed_to(NodeId gradient, ir::Shape shape);
   /// A gradient in its tensor's shape and dtype (engine.cpp: validate_outputs).

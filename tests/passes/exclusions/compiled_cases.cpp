@@ -73,24 +73,38 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "its interpreter has no LayerNorm"},
-    {"--kernels compiled, attention that is not one kernel",
+    {"--kernels compiled, attention that is not one kernel, --ac budget:SIZE, --compile-unit "
+     "model, "
+     "--gpu cpu, the trainer, or scores in another dtype or with distances",
      [](auto&, StepConfig& c) {
        c.run.attention = Attention::eager;
        c.memory.kernels = Kernels::compiled;
+       c.memory.ac = AcMode::budget;
+       c.memory.ac_arg = 1 << 30;
      },
-     "use --attn auto"},
+     "use --ac memory-budget:F"},
+    {"--kernels compiled, attention that is not one kernel, a --seq above 1024 that is no multiple "
+     "of 64",
+     [](auto&, StepConfig& c) {
+       c.run.attention = Attention::eager;
+       c.memory.kernels = Kernels::compiled;
+       c.run.seq = 1500;
+     },
+     "--seq 1500"},
     {"--kernels compiled --compute-dtype fp32 on a GPU",
      [](auto&, StepConfig& c) {
        c.memory.kernels = Kernels::compiled;
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "use --kernels eager"},
-    {"--kernels compiled --attn flash of soft-capped scores",
+    {"--kernels compiled --attn flash of soft-capped scores, --batch 1, --shard zero3, --ac "
+     "memory-budget:F or budget:SIZE",
      [](model::ModelSpec& m, StepConfig& c) {
        m.eager_attention_only = true;
        m.attention_softcap = 50.0;
        c.run.attention = Attention::flash;
        c.memory.kernels = Kernels::compiled;
+       c.run.batch = 1;
      },
      "flash-attn's own op"},
     {"--compile-unit model, a sliding window within --seq",
