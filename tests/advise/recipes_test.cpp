@@ -198,7 +198,6 @@ const std::vector<std::string> not_planned{
     "--cp N, a sliding window within --seq, --framework other than automodel",
     "--kernels compiled --shard zero3, experts, a sliding window within --seq",
     "--framework torchtitan --kernels compiled, a mixture of experts that it has",
-    "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
     "--lora-targets NAMES, one that no linear layer of a block ends in",
     "--kernels compiled --quantize nf4 or nf4-double",

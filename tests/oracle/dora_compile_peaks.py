@@ -4,7 +4,7 @@ torchtune's own DoRALinear in transformers' layers in its recipe, which compiles
     ac-advisor dryrun [--world N] --output /dev/null -- python dora_compile_peaks.py dora_compile_peaks.json --only TEXT
 
 TEXT is `input_require_grads` for PEFT's, and `framework` for torchtune's, in a process of its own: it needs torchtune 0.6.1,
-torchao 0.13.0, which PEFT does not take, and what they import on PYTHONPATH. Drawn and measured before they were planned.
+torchao 0.13.0, which PEFT does not take, and what they import on PYTHONPATH. Drawn before they were planned.
 """
 
 import random
