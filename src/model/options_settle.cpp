@@ -148,15 +148,18 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 /// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, has
 /// PEFT make them in the base's dtype under ZeRO 3 (autocast_adapter_dtype=False), and leaves
 /// others as PEFT makes them. torchtune's, AutoModel's and litgpt's adapters are their own, in the
-/// dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py: module.bfloat16()).
+/// dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py:
+/// _cast_module_mixed_precision), but not what was made under zero.Init, as transformers v5.23
+/// makes models under ZeRO 3 that it does not quantize.
 void settle_adapters(StepConfig& c, const Choices& hand) {
   const bool of_peft =
       c.runtime.framework != "torchtune" && c.runtime.framework != "automodel" && !c.litgpt();
   if (!hand.has("--lora-dtype") && c.verl()) {  // _build_lora_module: the base's
     c.adapters.dtype = c.precision.param_dtype;
   } else if (!hand.has("--lora-dtype")) {
-    const bool cast_whole =
-        c.layout.zero() && c.adapters.used() && (!c.layout.zero3() || c.runtime.framework == "trl");
+    const bool cast_whole = c.layout.zero() && c.adapters.used() &&
+                            (!c.layout.zero3() || c.runtime.framework == "trl" ||
+                             c.adapters.quantize != Quantization::none);
     if (cast_whole && c.runtime.kind == Runtime::pytorch)
       c.adapters.dtype = DType::bf16;
     else if (of_peft && c.adapters.quantize == Quantization::none)

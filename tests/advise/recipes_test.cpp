@@ -196,7 +196,6 @@ const std::vector<std::string> not_planned{
     "--kernels compiled --attn flash of soft-capped scores",
     "--cp N, a sliding window within --seq, --framework other than automodel",
     "--kernels compiled --shard zero3, experts, a sliding window within --seq",
-    "--kernels compiled --dora",
     "--kernels compiled --shard ddp, --ac other than full",
     "--lora-targets NAMES, one that no linear layer of a block ends in",
     "--kernels compiled --quantize nf4 or nf4-double",

@@ -110,10 +110,11 @@ def shared_sequences():
 
 
 def adapters():
-    """PEFT's LoRA, whose fp32 adapters DeepSpeed casts to bf16 with all else, but not those of stage 3."""
+    """PEFT's LoRA, whose fp32 adapters DeepSpeed casts to bf16 with all else, but not those of a model that is made under
+    zero.Init: of stage 3, where nothing is quantized (0.19.8, runtime/engine.py: _cast_module_mixed_precision)."""
     for stage in ("zero1", "zero2", "zero3"):
         def case(world, batch, seq, *more, stage=stage):
-            dtype = "fp32" if stage == "zero3" else "bf16"
+            dtype = "fp32" if stage == "zero3" and not any("--quantize" in words for words in more) else "bf16"
             return " ".join([f"--world {world} --shard {stage} --batch {batch} --seq {seq} --lora 16 --lora-dtype {dtype}", *more])
 
         for ac in ("none", "full"):
@@ -192,7 +193,7 @@ def compiled():
         if not tune and draw.random() < 0.3:
             more.append("--offload optimizer")
         words = [f"--world {draw.choice((2, 4, 8))} --shard zero3 --kernels compiled --batch {batch} --seq {seq}", tune, *more]
-        if "--quantize" not in tune:  # of which bitsandbytes launches a kernel over no blocks
+        if "--quantize" not in tune:  # whose pieces are not planned
             yield model, " ".join(filter(None, words))
 
 
@@ -275,10 +276,10 @@ def figures_of(model, words):
                 "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
                 "zero_optimization": {"stage": int(options.shard[-1])} | offloading(options)
                 | ({"overlap_comm": True} if options.overlap_comm else {})}
-    partitions = options.shard == "zero3"
-    if partitions:  # transformers then makes its models under deepspeed.zero.Init
-        known = transformers.integrations.HfDeepSpeedConfig(settings)
     quantized = options.quantize != "none"
+    partitions = options.shard == "zero3" and not quantized
+    if partitions:  # transformers then makes its models under deepspeed.zero.Init, but for those that it quantizes
+        known = transformers.integrations.HfDeepSpeedConfig(settings)
     with contextlib.nullcontext() if partitions else torch.device("meta" if quantized else "cuda"):
         network = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).train()
     if options.ac == "full":

@@ -18,6 +18,8 @@ bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compile
 
 bool adapted(const StepConfig& c) { return compiled(c) && c.adapters.used(); }
 
+bool with_dora(const StepConfig& c) { return adapted(c) && c.adapters.dora; }
+
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
 /// torch/_inductor/config.py (v2.11): max_pointwise_cat_inputs
@@ -289,19 +291,27 @@ constexpr Exclusion of_compiled[] = {
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
-    {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
      "Dynamo finds no full graph: FSDP's weights are parameters without a quantization state, for "
      "which bitsandbytes makes one anew in each forward (v0.50, nn/modules.py: "
-     "fix_4bit_weight_quant_state_from_module); beside ZeRO 3's hooks its kernel is launched over "
-     "no "
-     "blocks, which CUDA refuses",
+     "fix_4bit_weight_quant_state_from_module)",
      "use --shard none, or --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.adapters.four_bit() && (c.layout.fsdp() || c.layout.zero3());
+       return compiled(c) && c.adapters.four_bit() && c.layout.fsdp();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
               " --shard " + shard_option(c);
+     }},
+    {"--kernels compiled --quantize nf4 or nf4-double --shard zero3",
+     "which pieces DeepSpeed's hooks leave of bitsandbytes' layers is not planned yet",
+     "use --shard zero2, or --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.adapters.four_bit() && c.layout.zero3();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize) +
+              " --shard zero3";
      }},
     {"--kernels compiled --quantize nf4 or nf4-double --fp8 RECIPE",
      "what Inductor fuses of adapters in FP8 beside 4-bit products is not planned yet",
@@ -371,10 +381,40 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled " + given_adapters(c);
      }},
-    {"--kernels compiled --dora", "what Inductor makes of DoRA's norms is not planned yet",
-     "use --kernels eager",
+    {"--kernels compiled --dora --quantize nf4 or nf4-double",
+     "Dynamo may not trace what PEFT's layer asks of bitsandbytes' weights, their class (v0.21, "
+     "utils/integrations.py: dequantize_module_weight)",
+     "use --kernels eager, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) { return with_dora(c) && c.adapters.four_bit(); },
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.adapters.used() && c.adapters.dora;
+       return std::string("--kernels compiled --dora --quantize ") + to_option(c.adapters.quantize);
+     }},
+    {"--kernels compiled --dora, checkpoints within the compiled blocks",
+     "Dynamo may not trace PEFT's layer in a checkpoint: it clears a dictionary (v0.21, "
+     "tuners/lora/dora.py: _cache_clear)",
+     "use --ac none or memory-budget:F, --kernels eager, or --framework torchtune, whose layer has "
+     "none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_dora(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::memory_budget &&
+              !checkpoints_compiled_blocks(c);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --dora --ac " + ac_option(c);
+     }},
+    {"--kernels compiled --dora, --compile-unit model, --fp8 RECIPE, --shard zero3, or "
+     "AutoModel's --packing or --cp",
+     "what Inductor makes of its norms there is not planned yet", "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_dora(c) &&
+              (whole(c) || c.precision.float8() || graph_breaks(c) != GraphBreaks::none);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--kernels compiled --dora ") +
+              (whole(c)               ? "--compile-unit model"
+               : c.precision.float8() ? std::string("--fp8 ") + to_option(c.precision.fp8)
+               : c.layout.zero3()     ? "--shard zero3"
+               : c.layout.cp > 1      ? "--cp " + std::to_string(c.layout.cp)
+                                      : "--packing " + std::to_string(c.run.packing));
      }},
     {"--framework automodel --kernels compiled with --packing or --cp, --tp, --ac other than none, "
      "selective and full --ac-scope submodule",

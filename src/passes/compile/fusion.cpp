@@ -35,6 +35,7 @@ struct Fused {
   std::vector<std::pair<std::int64_t, std::int64_t>> single_user_inputs;
   std::int64_t space = 0, rows = 0, columns = 0;  ///< rows, columns: of its reductions
   bool library = false, copies = false, maxima = false, row_sums = false, column_sums = false;
+  bool in_one = false;  ///< its columns' sums are not split
 
   [[nodiscard]] std::int32_t min_order() const { return nodes.front(); }
   [[nodiscard]] std::int32_t max_order() const { return nodes.back(); }
@@ -88,6 +89,7 @@ class Fusion {
       one.library = node.sort == Sort::library;
       one.copies = node.copies;
       one.maxima = node.maxima;
+      one.in_one = node.in_one;
       one.row_sums = node.sort == Sort::row_sum;
       one.column_sums = node.sort == Sort::column_sum;
       if (one.row_sums) one.rows = node.rows;
@@ -191,13 +193,21 @@ class Fusion {
                     std::abs(b.min_order() - a.max_order()));
   }
 
+  /// Whether rows and columns are loops of their own, as of what is read once for all rows; else
+  /// all that lies side by side is one loop.
+  [[nodiscard]] bool goes_by_column(const Fused& pointwise, std::int64_t columns) const {
+    return std::any_of(pointwise.reads.begin(), pointwise.reads.end(),
+                       [&](NodeId read) { return buffers_[at(read)].elements == columns; });
+  }
   /// simd.py: can_fuse. Whether the loops of the two are the same.
-  [[nodiscard]] static bool loops_meet(const Fused& a, const Fused& b) {
+  [[nodiscard]] bool loops_meet(const Fused& a, const Fused& b) const {
     if (a.reduces() && b.reduces())
       return a.space == b.space && a.row_sums == b.row_sums && a.column_sums == b.column_sums &&
              a.rows == b.rows && a.columns == b.columns;
     if (!a.reduces() && !b.reduces()) return a.space == b.space;
     const Fused &sums = a.reduces() ? a : b, &other = a.reduces() ? b : a;
+    if (sums.in_one && !sums.row_sums)
+      return other.space == sums.space && goes_by_column(other, sums.columns);
     return sums.row_sums && (other.space == sums.space || other.space == sums.rows);
   }
 
@@ -252,6 +262,7 @@ class Fusion {
     a.row_sums = a.row_sums || b.row_sums;
     a.column_sums = a.column_sums || b.column_sums;
     a.maxima = a.maxima || b.maxima;
+    a.in_one = a.in_one || b.in_one;
     find_single_user_inputs(a);
     reach_->join(into, from);
     b = {};

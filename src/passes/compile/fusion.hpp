@@ -23,6 +23,7 @@ struct SchedulerNode {
   /// part of a row that a whole row is walked over for.
   std::map<NodeId, double> walks;
   bool maxima = false;  ///< a reduction that is no sum
+  bool in_one = false;  ///< a column's sum that is not split
   bool copies = false;  ///< what a library's call wants in memory: loops as nobody's else
 };
 

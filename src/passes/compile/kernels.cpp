@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -190,6 +191,8 @@ class Writer {
     made.space = space_of(n);
     made.maxima = node(n).target == Target::amax || node(n).target == Target::max;
     made.rows = node(n).has_tensor ? node(n).shape.numel() : 0;
+    made.in_one = made.sort == Sort::column_sum && made.rows > 0 &&
+                  outer_reduction_splits(made.space / made.rows, made.rows) == 1;
     made.copies = node(n).target == Target::clone && node(node(n).inputs[0]).target == Target::view;
     if (made.sort == Sort::library)
       for (NodeId in : node(n).inputs) made.reads.insert(buffer(in));
@@ -221,6 +224,10 @@ class Writer {
           continue;
         }
       }
+      if (ends_sums(n, made)) {
+        ends_.push_back({n, std::move(made.reads)});
+        continue;
+      }
       made_by.push_back(n);
       nodes.push_back(std::move(made));
     }
@@ -250,8 +257,53 @@ class Writer {
               static_cast<std::int32_t>(kernels_.size());
       }
       for (NodeId n : kernel.writes) kernel.reads.erase(n);
+      for (const auto& [sum, tail] : tails_)
+        if (kernel.reads.erase(sum)) kernel.reads.insert(tail);
       kernels_.push_back(std::move(kernel));
     }
+    for (EndOfSums& end : ends_) place_end(end);
+  }
+
+  /// What is made of several columns' sums: their last kernel, which adds up their partial sums,
+  /// writes it.
+  struct EndOfSums {
+    NodeId made;
+    NodeSet reads;
+    std::int32_t kernel = -1;  ///< that makes all of the sums; -1: several do
+  };
+  [[nodiscard]] bool is_column_sum(NodeId n) const {
+    return !is_given(n) && sort_of(n) == Sort::column_sum;
+  }
+  [[nodiscard]] bool ends_sums(NodeId n, const SchedulerNode& made) const {
+    if (made.sort != Sort::pointwise || made.reads.size() < 2) return false;
+    const auto sums = std::count_if(made.reads.begin(), made.reads.end(),
+                                    [this](NodeId read) { return is_column_sum(read); });
+    return sums > 1 && std::all_of(made.reads.begin(), made.reads.end(), [&](NodeId read) {
+             return node(read).shape.numel() == node(n).shape.numel() &&
+                    (is_given(read) || is_column_sum(read));
+           });
+  }
+  void place_end(EndOfSums& end) {
+    std::vector<std::int32_t> makers;
+    for (NodeId read : end.reads)
+      if (is_column_sum(read)) makers.push_back(kernel_of_[static_cast<std::size_t>(read)]);
+    const bool one = std::count(makers.begin(), makers.end(), makers[0]) ==
+                     static_cast<std::ptrdiff_t>(makers.size());
+    Kernel* kernel = &kernels_[static_cast<std::size_t>(makers[0])];
+    if (one && !kernel->reduces) {
+      end.kernel = makers[0];
+      for (NodeId read : end.reads)
+        if (is_given(read)) kernel->reads.insert(read);
+    } else {
+      kernels_.push_back({Sort::pointwise, node(end.made).shape.numel(), {end.made}, end.reads});
+      makers[0] = static_cast<std::int32_t>(kernels_.size()) - 1;
+    }
+    kernel_of_[static_cast<std::size_t>(end.made)] = makers[0];
+  }
+  [[nodiscard]] const EndOfSums* end_of(NodeId sum) const {
+    for (const EndOfSums& end : ends_)
+      if (end.kernel >= 0 && end.reads.contains(sum)) return &end;
+    return nullptr;
   }
 
   void visit(std::int32_t k) {
@@ -304,6 +356,8 @@ class Writer {
         if (const auto tail = tails_.find(n); tail != tails_.end())
           launch.makes.push_back(number_of(tail->second));
       }
+      for (const EndOfSums& end : ends_)
+        if (end.kernel == k) launch.makes.push_back(number_of(end.made));
       launches.push_back(std::move(launch));
     }
     OrderedLaunches ordered = order_for_peak_memory(launches, buffers);
@@ -656,7 +710,11 @@ class Writer {
     NodeSet taken;
     for (NodeId n : kernel.writes) {
       if (sort_of(n) == Sort::column_sum) {
-        launch.outputs.push_back(column_sum(n, kernel, after));
+        const EndOfSums* end = end_of(n);
+        const std::int32_t sum =
+            end != nullptr ? part_of_end(n, *end, kernel, after) : column_sum(n, kernel, after);
+        if (sum < 0) continue;
+        launch.outputs.push_back(sum);
         stored.push_back(n);
         continue;
       }
@@ -729,6 +787,19 @@ class Writer {
     body.nodes = {{Target::placeholder, {}, parts.shape, parts.dtype},
                   {Target::sum, {0}, whole.shape, whole.dtype}};
     body.writes = {1};
+    out_.bodies.push_back(std::move(body));
+    return static_cast<std::int32_t>(out_.bodies.size()) - 1;
+  }
+
+  /// The sums of parts that end split reductions, and what is made of them.
+  std::int32_t write_end_body(const std::vector<std::int32_t>& inputs, NodeId end) {
+    ir::GeneratedBody body;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      body.nodes.push_back({Target::placeholder, {}, {node(end).shape.numel()}, DType::f32});
+    std::vector<std::int32_t> all(inputs.size());
+    std::iota(all.begin(), all.end(), 0);
+    body.writes = {static_cast<std::int32_t>(inputs.size())};
+    body.nodes.push_back({node(end).target, std::move(all), node(end).shape, node(end).dtype});
     out_.bodies.push_back(std::move(body));
     return static_cast<std::int32_t>(out_.bodies.size()) - 1;
   }
@@ -822,6 +893,41 @@ class Writer {
     return partial;
   }
 
+  /// The same of a sum that `end` is made of, with others: after the last of them. Where they are
+  /// not split the kernel writes that alone: -1 of all but the last.
+  std::int32_t part_of_end(NodeId n, const EndOfSums& end, const Kernel& kernel,
+                           std::vector<CompiledGraph::Launch>& after) {
+    const std::int64_t columns = node(n).shape.numel(),
+                       splits = outer_reduction_splits(kernel.space / columns, columns);
+    std::vector<std::int32_t>& parts = parts_[end.made];
+    parts.push_back(-1);
+    if (splits > 1) {
+      CompiledGraph::Made workspace{{splits, columns}, DType::f32};
+      const std::int64_t bytes = workspace.shape.numel() * size_of(workspace.dtype);
+      workspace.over = pool_.allocate(workspace.dtype, bytes, step_);
+      parts.back() = make(workspace);
+      workspaces_.emplace_back(parts.back(), bytes);
+    }
+    const auto sums = std::count_if(end.reads.begin(), end.reads.end(),
+                                    [this](NodeId read) { return is_column_sum(read); });
+    if (static_cast<std::ptrdiff_t>(parts.size()) < sums) return parts.back();
+    const std::int32_t last = parts.back();
+    number(end.made, make(end.made));
+    const std::int32_t whole = number_[static_cast<std::size_t>(end.made)];
+    if (splits == 1) return whole;
+    std::vector<std::int32_t> inputs = std::exchange(parts, {});
+    for (NodeId read : end.reads)
+      if (is_given(read)) inputs.push_back(number_[static_cast<std::size_t>(read)]);
+    const ir::Generated body{1, write_end_body(inputs, end.made)};
+    after.push_back({OpKind::generated,
+                     body,
+                     node(n).module.leaf,
+                     std::move(inputs),
+                     {whole},
+                     node(n).module.block});
+    return last;
+  }
+
   const JointGraph& g_;
   Realized m_;
   Runner runner_;
@@ -836,7 +942,9 @@ class Writer {
   std::vector<std::int32_t> places_;           ///< in the body that is written; -1: none yet
   std::vector<NodeId> placed_;                 ///< those that have one
   std::map<NodeId, std::int32_t> views_;       ///< of a buffer, in another shape
-  std::map<NodeId, NodeId> tails_;             ///< of a sum over rows: what alone is made of it
+  std::vector<EndOfSums> ends_;
+  std::map<NodeId, std::vector<std::int32_t>> parts_;  ///< of an end's sums, so far
+  std::map<NodeId, NodeId> tails_;  ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;
   std::vector<Kernel> kernels_;
   std::vector<std::int32_t> order_;

@@ -154,7 +154,13 @@ void Realized::realize_large() {
       realized_[at(whole)] = true;
       at_once_[at(whole)] = true;
     }
-    if (asked || (large && whole == n)) expressions.load(n);
+    // DoRA's gradient, which is scaled once for two readers, is loaded by all from here on. Of
+    // other views of what is large the compared steps say otherwise.
+    const bool scaled = std::any_of(users.begin(), users.end(), [this](NodeId user) {
+      return node(user).target == Target::mul && node(user).users.size() > 1;
+    });
+    const bool copied = node(whole).target == Target::clone && scaled;
+    if (asked || (large && (whole == n || copied))) expressions.load(n);
   }
 }
 

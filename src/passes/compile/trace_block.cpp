@@ -219,6 +219,10 @@ class Trace {
     if (op.kind == OpKind::mm_quantized) return set(result, four_bit_linear(op));
     if (within_product(op)) return;
     if (!whole_ && op.kind == OpKind::fill) return;  // a mask's two numbers
+    if (op.kind == OpKind::eye)
+      return set(result, tracer_.identity(p_.value(result).shape[0], p_.value(result).dtype));
+    if (op.kind == OpKind::vector_norm)
+      return set(result, tracer_.norm_of_rows(of(p_.input(op, 0))));
     if (op.kind == OpKind::masked_fill)
       return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
                                           p_.value(result).shape));
@@ -483,7 +487,8 @@ class Trace {
         Tensor x = in(0);  // positions are a column beside the frequencies
         if (whole_ && op.module.leaf == ir::Module::rotary && tracer_.shape(x).rank() == 1)
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 0), 2);
-        if (!whole_ && tracer_.shape(x).rank() == 2 && !x.requires_grad)  // a scale of each query
+        if (!whole_ && op.module.leaf == ir::Module::attention && tracer_.shape(x).rank() == 2 &&
+            !x.requires_grad)  // a scale of each query
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 1), 3);
         x = tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
         return multiplied_as_complex(op) ? tracer_.as_complex(x) : x;
@@ -539,7 +544,9 @@ class Trace {
         return slice(op);
       case OpKind::add: {
         const Tensor a = in(0), b = in(1);
-        return ir::attributes<ir::Add>(op).alpha < 0 ? tracer_.sub(a, b) : tracer_.add(a, b);
+        const ir::Add& how = ir::attributes<ir::Add>(op);
+        if (how.transposed) return tracer_.add(a, tracer_.detached(tracer_.transpose(b)));
+        return how.alpha < 0 ? tracer_.sub(a, b) : tracer_.add(a, b);
       }
       case OpKind::embedding: {
         const Tensor weight = in(0), ids = in(1);
@@ -547,6 +554,10 @@ class Trace {
         return tracer_.embedding(weight, ids);
       }
       case OpKind::div:
+        if (op.inputs > 1) {
+          const Tensor a = in(0), b = in(1);
+          return tracer_.divided(a, b);
+        }
         if (in(0).requires_grad) return tracer_.div_number(in(0), number());
         return tracer_.of_positions(Target::div, in(0));
       case OpKind::floor:

@@ -112,6 +112,11 @@ class Tracer {
   Tensor turned(Tensor x);  ///< its last two dimensions
   Tensor matmul(Tensor a, Tensor b, bool keep);
 
+  // Of DoRA's layers (tracer_dora.cpp).
+  Tensor identity(std::int64_t size, DType dtype);
+  Tensor norm_of_rows(Tensor x);  ///< of a matrix, in its dtype; no gradient passes it
+  static Tensor detached(Tensor x) { return {x.node, x.id, false}; }
+
   // Of ranks that share layers (tracer_parallel.cpp).
   Tensor all_gather(Tensor x, std::int64_t ranks);
   Tensor reduce_scatter(Tensor x, std::int64_t ranks, bool keep);

@@ -11,6 +11,13 @@ void compiled_over_nf4(StepConfig& c) {
   c.memory.kernels = Kernels::compiled;
 }
 
+void compiled_dora(StepConfig& c) {
+  c.adapters.rank = 8;
+  c.adapters.targets = "q_proj";
+  c.adapters.dora = true;
+  c.memory.kernels = Kernels::compiled;
+}
+
 const Case cases[] = {
     {"--compile-unit model, --kernels other than compiled",
      [](auto&, StepConfig& c) {
@@ -169,13 +176,19 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "MatMul8bitLt"},
-    {"--kernels compiled --quantize nf4 or nf4-double, FSDP or --shard zero3",
+    {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
      [](auto&, StepConfig& c) {
        compiled_over_nf4(c);
        c.layout.shard = Sharding::fsdp2;
        c.layout.world = 2;
      },
      "no full graph"},
+    {"--kernels compiled --quantize nf4 or nf4-double --shard zero3",
+     [](auto&, StepConfig& c) {
+       compiled_over_nf4(c);
+       sharded(c, Sharding::zero3);
+     },
+     "--kernels compiled --quantize nf4 --shard zero3"},
     {"--kernels compiled --quantize nf4 or nf4-double --fp8 RECIPE",
      [](auto&, StepConfig& c) {
        compiled_over_nf4(c);
@@ -249,14 +262,25 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --adapter loha"},
-    {"--kernels compiled --dora",
+    {"--kernels compiled --dora --quantize nf4 or nf4-double",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "q_proj";
-       c.adapters.dora = true;
-       c.memory.kernels = Kernels::compiled;
+       compiled_dora(c);
+       c.adapters.quantize = Quantization::nf4;
      },
-     "DoRA's norms"},
+     "of bitsandbytes' weights, their class"},
+    {"--kernels compiled --dora, checkpoints within the compiled blocks",
+     [](auto&, StepConfig& c) {
+       compiled_dora(c);
+       c.memory.ac = AcMode::full;
+     },
+     "it clears a dictionary"},
+    {"--kernels compiled --dora, --compile-unit model, --fp8 RECIPE, --shard zero3, or "
+     "AutoModel's --packing or --cp",
+     [](auto&, StepConfig& c) {
+       compiled_dora(c);
+       sharded(c, Sharding::zero3);
+     },
+     "--kernels compiled --dora --shard zero3"},
     {"--framework automodel --kernels compiled with --packing or --cp, --tp, --ac other than none, "
      "selective and full --ac-scope submodule",
      [](auto&, StepConfig& c) {
