@@ -32,8 +32,8 @@ class Backward {
   /// Of `left` by `right`, added to `sum` in place.
   std::int32_t added_product(std::int32_t sum, std::int32_t left, std::int32_t right,
                              const Shape& shape, std::int64_t k) {
-    return launch(OpKind::addmm, {sum, left, right}, shape,
-                  ir::Product{inner(k), ir::Form::nn}, sum);
+    return launch(OpKind::addmm, {sum, left, right}, shape, ir::Product{inner(k), ir::Form::nn},
+                  sum);
   }
   /// torch.addmm(sum, left, right): a copy of the sum first.
   std::int32_t product_beside(std::int32_t sum, std::int32_t left, std::int32_t right,
@@ -110,13 +110,12 @@ ir::ValueId Lowering::pair_function(V x, const Linear& l, V residual) {
   using ir::Form;
   Backward f(gradient, leaf_, dtype(x));
   const std::int32_t of_down = f.product(gradient, 2, narrow, l.out, Form::nn);
-  const std::int32_t of_x =
-      grad(x) ? f.product(of_down, 1, shape(x), rank, Form::nn) : -1;
+  const std::int32_t of_x = grad(x) ? f.product(of_down, 1, shape(x), rank, Form::nn) : -1;
   const std::int32_t of_a = f.scaled(f.product(of_down, 0, a, tokens, Form::tn), a);
   const std::int32_t empty = f.launch(OpKind::empty, {}, b);
   const std::int32_t down = f.product(0, 1, narrow, l.in, Form::nt);
-  const std::int32_t of_b = f.launch(OpKind::mm, {gradient, down}, b,
-                                     ir::Product{inner(tokens), Form::tn}, empty);
+  const std::int32_t of_b =
+      f.launch(OpKind::mm, {gradient, down}, b, ir::Product{inner(tokens), Form::tn}, empty);
   std::vector<std::int32_t> results{of_x, of_a, of_b};
   if (residual != ir::no_id) results.push_back(gradient);
   return node(OpKind::autograd_function, given, made, f.ends({of_down}, std::move(results)));
@@ -138,13 +137,13 @@ ir::ValueId Lowering::adapted_by_automodel(V x, const Linear& l) {
   return y;
 }
 
-/// install_fused_lora_mlp, which runs as the adapters are made: of weights on the meta device, as
-/// they are where ranks shard them, it does nothing.
+/// install_fused_lora_mlp, which runs as the adapters are made: of weights on the meta device it
+/// does nothing, and there they are on several ranks, but for DDP's (_transformers/auto_model.py,
+/// is_meta_device).
 bool Lowering::fuses_adapted_mlp(const Block& b) const {
-  const auto plain = [](const Linear& l) {
-    return l.lora_a != ir::no_id && l.scales == ir::no_id;
-  };
-  return adapts_as_automodel() && !config_.layout.gathers() && config_.adapters.dropout == 0.0 &&
+  const auto plain = [](const Linear& l) { return l.lora_a != ir::no_id && l.scales == ir::no_id; };
+  const bool on_meta = config_.layout.world > 1 && config_.layout.shard != Sharding::ddp;
+  return adapts_as_automodel() && !on_meta && config_.adapters.dropout == 0.0 &&
          spec_.activation == model::Activation::silu && plain(b.gate) && plain(b.up) &&
          plain(b.down);
 }
@@ -158,8 +157,7 @@ ir::ValueId Lowering::summed_pair(V x, const Linear& l) {
                           {x, l.lora_a}, ir::Product{inner(l.in)});
   const V scaled = make_int(OpKind::mul_scalar, shape(down), type, {down}, ir::Number{2.0});
   const V sum = p_.on_storage_of(base, shape(base), type, true);
-  emit(OpKind::addmm, {base, scaled, l.lora_b}, {sum},
-       ir::Product{inner(config_.adapters.rank)});
+  emit(OpKind::addmm, {base, scaled, l.lora_b}, {sum}, ir::Product{inner(config_.adapters.rank)});
   return sum;
 }
 
@@ -172,16 +170,29 @@ ir::ValueId Lowering::adapted_mlp_by_automodel(const Block& b, V x) {
   hold({x, product});
 
   using ir::Form;
-  enum : std::int32_t { in, gate_a, gate_b, up_a, up_b, down_a, down_b, gate_w, up_w, down_w, e, g,
-                        gradient };
+  enum : std::int32_t {
+    in,
+    gate_a,
+    gate_b,
+    up_a,
+    up_b,
+    down_a,
+    down_b,
+    gate_w,
+    up_w,
+    down_w,
+    e,
+    g,
+    gradient
+  };
   const std::int64_t rank = config_.adapters.rank, h = b.gate.in, wide = b.gate.out,
                      outputs = b.down.out, tokens = shape(x).numel() / h;
   const Shape narrow{tokens, rank}, middle{tokens, wide}, a{rank, h}, of_wide{wide, rank},
       last_a{rank, wide}, last_b{outputs, rank};
   Backward f(gradient, leaf_, dtype(x));
   const std::int32_t d_p = f.scaled(f.product(gradient, down_b, narrow, outputs, Form::nn), narrow);
-  const std::int32_t d_h = f.product_beside(
-      f.product(gradient, down_w, middle, outputs, Form::nn), d_p, down_a, middle, rank);
+  const std::int32_t d_h = f.product_beside(f.product(gradient, down_w, middle, outputs, Form::nn),
+                                            d_p, down_a, middle, rank);
   const auto [d_up, d_gate] = f.of_swiglu({d_h, e, g}, middle);  // in the buffers of e and g
   const std::int32_t p = f.product(d_h, down_a, narrow, wide, Form::nt);
   const std::int32_t d_down_b = f.scaled(f.product(gradient, p, last_b, tokens, Form::tn), last_b);
