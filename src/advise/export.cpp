@@ -259,7 +259,7 @@ void note_all(const Setting& s, ExportResult& out) {
   if (s.c.precision.float8() && s.target.name == hf.name)
     out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
-  constexpr const Target* own_adapters[] = {&torchtune, &litgpt, &llamafactory};
+  constexpr const Target* own_adapters[] = {&torchtune, &litgpt, &llamafactory, &automodel};
   if (s.c.adapters.used() && std::none_of(std::begin(own_adapters), std::end(own_adapters),
                                           [&](const Target* t) { return t == &s.target; }))
     out.notes.push_back(adapters_note(s.c.adapters));

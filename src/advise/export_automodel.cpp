@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "ac_advisor/model/adapter_method.hpp"
+#include "ac_advisor/model/layer_names.hpp"
 #include "export_target.hpp"
 #include "torch_dtype.hpp"
 
@@ -170,15 +172,56 @@ std::string clipping(const Setting& s) {
   return fmt::format("clip_grad_norm:\n  max_norm: {}\n\n", decimal(s.c.optimizer.clip_grad));
 }
 
+/// module_matcher.py: a name, or a pattern of whole paths. "*_proj" is all linear layers of blocks
+/// where they are called so, without the LM head that match_all_linear takes along.
+std::string target_modules(const Setting& s) {
+  std::string targets = s.c.adapters.targets;
+  if (targets.empty()) targets = model::default_targets(s.c.adapters.method, s.model.family);
+  if (targets == "all-linear") {
+    const model::LayerNames& names = model::layer_names(s.model.family);
+    for (const std::string_view name : {names.q, names.qkv, names.o, names.up, names.down})
+      if (!name.empty() && !name.ends_with("_proj"))
+        s.refuse("--lora-targets all-linear",
+                 fmt::format("its match_all_linear adapts the LM head, too, and \"*_proj\" leaves "
+                             "{} out; name layers by --lora-targets",
+                             name));
+    return "\"*_proj\"";
+  }
+  std::string list = "[\"*";
+  for (const char letter : targets) list += letter == ',' ? "\", \"*" : std::string(1, letter);
+  return list + "\"]";
+}
+
+/// components/_peft/lora.py, PeftConfig.
+std::string adapters(const Setting& s) {
+  const Adapters& a = s.c.adapters;
+  if (!a.used()) return {};
+  if (a.of_another_method())
+    s.refuse_adapters("its peft section makes LoRA's alone; use --lora RANK, or export to hf");
+  if (s.c.runtime.framework != automodel.name)
+    s.refuse_adapters(
+        "its layers are its own, and the plan's are PEFT's; plan with --framework "
+        "automodel");
+  if (a.dora)
+    s.refuse("--dora", "how its own layers do it is not planned; drop --dora, or export to hf");
+  if (a.quantized())
+    s.refuse(std::string("--quantize ") + to_option(a.quantize),
+             "its quantization section is not written yet: add it by hand to a file without "
+             "--quantize, or export to hf");
+  std::string text = fmt::format(
+      "\npeft:\n  _target_: nemo_automodel.components._peft.lora.PeftConfig\n"
+      "  target_modules: {}\n  dim: {}\n  alpha: {}\n  lora_dtype: {}\n",
+      target_modules(s), a.rank, 2 * a.rank, torch_dtype(a.dtype));
+  if (a.dropout > 0) text += fmt::format("  dropout: {}\n", decimal(a.dropout));
+  return text;
+}
+
 void write(const Setting& s, ExportResult& out) {
-  s.refuse_adapters(
-      "its adapters are its own (components/_peft/lora.py), and the plan's are PEFT's; export to "
-      "hf, or drop the adapters");
   out.text = fmt::format(
       "# {}\nrecipe: TrainFinetuneRecipeForNextTokenPrediction\n\n"
-      "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}{}\n{}\n{}\n{}",
+      "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}{}\n{}\n{}\n{}{}",
       s.target.version, s.global_batch(), s.c.run.batch, clipping(s), model_section(s),
-      distributed(s), loss(s), optimizer(s));
+      distributed(s), loss(s), optimizer(s), adapters(s));
   out.notes.push_back(
       fmt::format("run with automodel FILE --nproc-per-node {}; the dataset section "
                   "must give sequences of {} tokens",
@@ -212,6 +255,10 @@ constexpr std::string_view says[] = {"batch",
                                      "param_dtype",
                                      "compute_dtype",
                                      "attn",
+                                     "lora",
+                                     "lora_targets",
+                                     "lora_dtype",
+                                     "lora_dropout",
                                      "dropout",
                                      "offload",
                                      "tp",

@@ -158,8 +158,7 @@ void read_model(Keys& keys) {
   read_dropout(keys, "model.attention_dropout", "--dropout", "0");
 }
 
-/// AutoModel's own layers of adapters (components/_peft/lora.py) hold what PEFT's do in their
-/// dtype.
+/// AutoModel's own layers of adapters: components/_peft/lora.py.
 void read_adapters(Keys& keys) {
   if (!keys.in_file("peft._target_")) return;
   static_cast<void>(keys.text("peft._target_"));
@@ -189,7 +188,11 @@ void read_adapters(Keys& keys) {
   keys.option("peft.lora_dtype", "--lora-dtype",
               keys.in_file("peft.lora_dtype") ? dtype_of(keys, "peft.lora_dtype", "bfloat16")
                                               : keys.value_of("--param-dtype"));
-  keys.assume("peft: AutoModel's own layers of adapters are planned as PEFT's");
+  if (keys.flag("peft.use_triton"))
+    static_cast<void>(keys.unplanned("peft.use_triton", "its products by PyTorch are planned"));
+  if (keys.in_file("peft.use_memory_efficient_lora") &&
+      !keys.flag("peft.use_memory_efficient_lora"))
+    static_cast<void>(keys.unplanned("peft.use_memory_efficient_lora", "true is planned"));
 }
 
 void read_optimizer_of(Keys& keys) {

@@ -9,6 +9,18 @@ using ir::OpId;
 
 namespace {
 
+/// Whether a function's backward is written with what its frame holds to its end.
+bool says_its_locals(const ir::Program& p, const ir::Op& forward) {
+  if (forward.kind != ir::OpKind::autograd_function) return false;
+  const auto index = static_cast<std::size_t>(ir::attributes<ir::CompiledUnit>(forward).backward);
+  const ir::CompiledGraph& graph = p.compiled.at(index);
+  return std::any_of(graph.launches.begin(), graph.launches.end(), [&](const auto& launch) {
+    return launch.kind == ir::OpKind::hold &&
+           std::any_of(launch.inputs.begin(), launch.inputs.end(),
+                       [&](std::int32_t held) { return held >= graph.given; });
+  });
+}
+
 /// Whether what an op makes dies before its node ends. Of a backward that is written in Python:
 /// TRL's ChunkedLogProbFunction and ChunkedDivergenceFunction, whose tiles come and go, DTensor's
 /// loss_parallel, its ring attention and its products, transformers' own of bloom and phimoe,
@@ -17,7 +29,7 @@ namespace {
 bool lets_go_of_its_own(const ir::Program& p, const ir::Op& op) {
   if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
   const ir::OpKind kind = p.op(op.forward).kind;
-  return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::tiled_divergence ||
+  return says_its_locals(p, p.op(op.forward)) || kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::tiled_divergence ||
          kind == ir::OpKind::vocab_parallel_loss || kind == ir::OpKind::recomputed_gelu ||
          kind == ir::OpKind::routing_multiplier || kind == ir::OpKind::float8_linear ||
          kind == ir::OpKind::div || kind == ir::OpKind::solve_triangular ||

@@ -299,6 +299,26 @@ TEST_CASE("automodel: sub-module checkpointing is that of its own implementation
   CHECK(says(error("automodel", mistral, c), {"--ac-scope submodule", "--ac-scope block"}));
 }
 
+TEST_CASE("automodel: its own adapters are the recipe's, PEFT's and DoRA are refused") {
+  StepConfig c = eight_ranks(Sharding::fsdp2);
+  c.runtime.framework = "automodel";
+  c.adapters.rank = 16;
+  c.adapters.dtype = DType::bf16;
+  c.adapters.targets = "all-linear";
+  CHECK(says(exported("automodel", llama_1b(), c),
+             {"_target_: nemo_automodel.components._peft.lora.PeftConfig",
+              "target_modules: \"*_proj\"", "dim: 16", "alpha: 32", "lora_dtype: bfloat16"}));
+  c.adapters.targets = "q_proj,v_proj";
+  CHECK(says(exported("automodel", llama_1b(), c), {"target_modules: [\"*q_proj\", \"*v_proj\"]"}));
+  c.adapters.quantize = Quantization::nf4;
+  CHECK(says(error("automodel", llama_1b(), c), {"--quantize nf4", "export to hf"}));
+  c.adapters.quantize = Quantization::none;
+  c.adapters.dora = true;
+  CHECK(says(error("automodel", llama_1b(), c), {"--dora", "drop --dora"}));
+  c.runtime.framework = "hf";
+  CHECK(says(error("automodel", llama_1b(), c), {"--lora 16", "--framework automodel"}));
+}
+
 TEST_CASE("automodel: what it has not is refused with the way out") {
   CHECK(says(error("automodel", llama_1b(), with_ac(AcMode::grouped, 2)),
              {"--ac grouped:2 has no equivalent in NeMo AutoModel 0.5.0", "--ac full"}));

@@ -121,6 +121,8 @@ bool contradicts(const model::ModelSpec& model, const std::string& recipe) {
          // torchao's Float8Linear takes the place of AutoModel's adapted layers: nothing is
          // trained.
          (has("automodel") && has("--lora") && has("--fp8")) ||
+         // They add in place to what a selective checkpoint keeps.
+         (has("automodel") && has("--lora") && has("--ac selective")) ||
          // transformers 5.23 refuses SDPA, which a ring is of, for scores with a softcap.
          (has("--cp") && model.attention_softcap) ||
          // AutoModel asserts that T divides the heads of keys and values (parallelizer.py,

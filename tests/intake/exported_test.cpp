@@ -108,6 +108,10 @@ const Target targets[] = {
       {"--clip-grad", {"1.0", "0.5"}, true},  // without its section AutoModel clips at 1.0
       {"--param-dtype", {"fp32", "bf16"}},
       {"--reduce-dtype", {"fp32", "bf16"}},
+      {"--lora", {"8", "64"}},
+      {"--lora-targets", {"q_proj,v_proj", "all-linear"}},
+      {"--lora-dtype", {"bf16", "fp32"}},
+      {"--lora-dropout", {"0.05"}},
       {"--dropout", {"0.1"}}},
      {"--seq", "--world"}},
     {"litgpt",

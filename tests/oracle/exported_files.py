@@ -57,6 +57,9 @@ CASES = [
     ("automodel", "llama-3.2-1b", ["--world", "8", "--clip-grad", "0.5", "--ac", "full"]),
     ("automodel", "llama-3.2-1b", ["--world", "8", "--loss", "lc-ce", "--optimizer",
                                    "sgd-momentum"]),
+    ("automodel", "llama-3.2-1b", ["--world", "8", "--lora", "16", "--lora-targets", "all-linear", "--lora-dropout",
+                                   "0.05"]),
+    ("automodel", "qwen3-30b-a3b", ["--world", "8", "--lora", "8", "--lora-targets", "q_proj,v_proj"]),
     ("llamafactory", "qwen2.5-1.5b", ["--world", "8", "--shard", "zero2"]),
     ("llamafactory", "llama-3.1-8b", ["--lora", "16", "--lora-targets", "all-linear", "--quantize",
                                       "nf4", "--clip-grad", "0.5"]),
@@ -184,6 +187,19 @@ def deepspeed(path, notes):
             "offload": str(zero.offload_param.device if zero.offload_param else None)}
 
 
+def adapters_of(read):
+    """AutoModel's, and how many of a block's layers it matches, with the model's head beside them."""
+    if read.get("peft", None) is None:
+        return {}
+    from nemo_automodel.components._peft.module_matcher import ModuleMatcher
+    peft = read.peft.instantiate()
+    matcher = ModuleMatcher(peft.target_modules, peft.exclude_modules, peft.match_all_linear, True)
+    layers = [f"model.layers.0.self_attn.{name}_proj" for name in "qkvo"] + \
+             [f"model.layers.0.mlp.{name}_proj" for name in ("gate", "up", "down")] + ["lm_head"]
+    return {"rank": peft.dim, "scale": peft.alpha / peft.dim, "dropout": peft.dropout, "adapter_dtype": str(peft.lora_dtype),
+            "adapted": [name.split(".")[-1] for name in layers if matcher.match(None, name)]}
+
+
 def automodel(path, notes):
     import torch
     from nemo_automodel.components.config.loader import load_yaml_config
@@ -196,7 +212,7 @@ def automodel(path, notes):
             "ac": parsed["activation_checkpointing"], "optimizer": type(optimizer).__name__,
             "momentum": optimizer.defaults.get("momentum"),
             "max_norm": read.get("clip_grad_norm.max_norm", None),
-            "batch": read.step_scheduler.local_batch_size}
+            "batch": read.step_scheduler.local_batch_size} | adapters_of(read)
 
 
 def llamafactory(path, notes):

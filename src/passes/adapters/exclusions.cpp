@@ -19,6 +19,11 @@ bool without_targets(const ModelSpec& m, const StepConfig& c) {
          model::default_targets(c.adapters.method, m.family).empty() && !c.litgpt();
 }
 
+/// Its own layers, not in parts.
+bool whole_of_automodel(const StepConfig& c) {
+  return own_adapters_of_automodel(c) && c.layout.tp == 1;
+}
+
 std::string quantize_option(const StepConfig& c) {
   return std::string("--quantize ") + to_option(c.adapters.quantize);
 }
@@ -111,6 +116,27 @@ constexpr Exclusion of_adapters[] = {
      "leave --fp8 out, or use --framework hf",
      [](const ModelSpec&, const StepConfig& c) {
        return c.runtime.framework == "automodel" && c.adapters.rank > 0 && c.precision.float8();
+     }},
+    {"--framework automodel --lora RANK --ac selective, without --lora-dropout",
+     "its layers add in place to products that the checkpoint keeps: PyTorch ends with \"Tensor "
+     "cached during selective activation checkpoint has been mutated\"",
+     "use --ac full",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole_of_automodel(c) && c.memory.ac == AcMode::selective && !c.runtime.force &&
+              c.adapters.dropout == 0.0;
+     }},
+    {"--framework automodel --lora RANK, adapters in another dtype than the computation",
+     "its layers cast neither their input nor their result: PyTorch refuses the product",
+     "give --lora-dtype the dtype of the computation, such as --lora-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       const bool gathered = c.layout.gathers();
+       return whole_of_automodel(c) && !c.precision.autocast &&
+              lora_dtype(c) != (gathered ? c.precision.compute_dtype : c.precision.param_dtype);
+     }},
+    {"--framework automodel --lora RANK --autocast",
+     "what autocast makes of its functions is not planned", "use --autocast none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole_of_automodel(c) && c.precision.autocast;
      }},
     {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
      "plan it instead",

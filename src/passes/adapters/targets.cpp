@@ -120,6 +120,12 @@ bool reads_head_of_shards(const StepConfig& config) {
          config.adapters.used() && config.memory.loss == LossKind::tiled;
 }
 
+bool own_adapters_of_automodel(const StepConfig& config) {
+  return config.runtime.framework == "automodel" && config.adapters.rank > 0 &&
+         !config.adapters.dora && config.memory.kernels != Kernels::compiled &&
+         config.runtime.kind != Runtime::ac_trainer;
+}
+
 DType lora_dtype(const StepConfig& config) {
   // accelerate asks for mixed precision whatever the base was loaded in, and trains fp32.
   const bool mixed =

@@ -23,6 +23,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 /// Whether TRL's loss reads the weight of a head that is a unit of accelerate's by itself: beside
 /// adapters its norm is none of it, so no forward gathers it (an untied one's).
 [[nodiscard]] bool reads_head_of_shards(const StepConfig& config);
+/// Whether adapters are NeMo AutoModel's LinearLoRA, by autograd functions of its own: where
+/// torch.compile traces a layer, and of DoRA's, it has PyTorch's nodes.
+[[nodiscard]] bool own_adapters_of_automodel(const StepConfig& config);
 /// That LoRA's matrices are computed with: fsdp2's mixed precision gathers all parameters in the
 /// compute dtype.
 [[nodiscard]] DType lora_dtype(const StepConfig& config);

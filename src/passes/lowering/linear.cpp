@@ -36,6 +36,7 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
   if (!l.adapter.empty()) return adapted_by_method(x, l);
   if (l.lora_a == ir::no_id) return base_linear(x, l);
   if (tp_ > 1) return adapted_in_parts(x, l);
+  if (adapts_as_automodel()) return adapted_by_automodel(x, l);
   return config_.adapters.quantize == Quantization::none ? adapted(x, l) : adapted_quantized(x, l);
 }
 

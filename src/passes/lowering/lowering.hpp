@@ -121,6 +121,15 @@ class Lowering : private Emission {
   V mx_linear(V x, const Linear& l);
   void gathered_in_fp8(Linear& l);
 
+  // automodel.cpp
+  [[nodiscard]] bool adapts_as_automodel() const;
+  [[nodiscard]] bool fuses_adapted_mlp(const Block& b) const;
+  V product_of_pair(V x, const Linear& l);
+  V pair_function(V x, const Linear& l, V residual);
+  V adapted_by_automodel(V x, const Linear& l);
+  V summed_pair(V x, const Linear& l);
+  V adapted_mlp_by_automodel(const Block& b, V x);
+
   // dora.cpp
   [[nodiscard]] bool drops_saved() const;
   V whole_weight(const Linear& l, DType type);

@@ -121,6 +121,11 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   }
   const V given = x;
   leaf_ = Module::mlp;
+  if (fuses_adapted_mlp(b)) {
+    const V y = adapted_mlp_by_automodel(b, x);
+    hold({x});
+    return y;
+  }
   x = gathered(input_in_fp8(x));
   leaf_ = Module::gate_proj;
   gate = linear(x, b.gate);

@@ -62,6 +62,29 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::tensorwise;
      },
      "nothing is left to train"},
+    {"--framework automodel --lora RANK --ac selective, without --lora-dropout",
+     [](auto&, StepConfig& c) {
+       c.runtime.framework = "automodel";
+       c.adapters.rank = 8;
+       c.adapters.dtype = DType::bf16;
+       c.memory.ac = AcMode::selective;
+     },
+     "has been mutated"},
+    {"--framework automodel --lora RANK, adapters in another dtype than the computation",
+     [](auto&, StepConfig& c) {
+       c.runtime.framework = "automodel";
+       c.adapters.rank = 8;
+       c.adapters.dtype = DType::f32;
+     },
+     "give --lora-dtype"},
+    {"--framework automodel --lora RANK --autocast",
+     [](auto&, StepConfig& c) {
+       c.runtime.framework = "automodel";
+       c.adapters.rank = 8;
+       c.adapters.dtype = DType::bf16;
+       c.precision.autocast = true;
+     },
+     "use --autocast none"},
     {"--lora RANK, a mixture of experts, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();
