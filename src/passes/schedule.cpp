@@ -29,12 +29,13 @@ bool says_its_locals(const ir::Program& p, const ir::Op& forward) {
 bool lets_go_of_its_own(const ir::Program& p, const ir::Op& op) {
   if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
   const ir::OpKind kind = p.op(op.forward).kind;
-  return says_its_locals(p, p.op(op.forward)) || kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::tiled_divergence ||
-         kind == ir::OpKind::vocab_parallel_loss || kind == ir::OpKind::recomputed_gelu ||
-         kind == ir::OpKind::routing_multiplier || kind == ir::OpKind::float8_linear ||
-         kind == ir::OpKind::div || kind == ir::OpKind::solve_triangular ||
-         kind == ir::OpKind::baddbmm || kind == ir::OpKind::ring_attention ||
-         kind == ir::OpKind::mm_quantized || kind == ir::OpKind::row_adapter;
+  return says_its_locals(p, p.op(op.forward)) || kind == ir::OpKind::tiled_log_probs ||
+         kind == ir::OpKind::tiled_divergence || kind == ir::OpKind::vocab_parallel_loss ||
+         kind == ir::OpKind::recomputed_gelu || kind == ir::OpKind::routing_multiplier ||
+         kind == ir::OpKind::float8_linear || kind == ir::OpKind::div ||
+         kind == ir::OpKind::solve_triangular || kind == ir::OpKind::baddbmm ||
+         kind == ir::OpKind::ring_attention || kind == ir::OpKind::mm_quantized ||
+         kind == ir::OpKind::row_adapter;
 }
 
 /// Whether an op is of a compiled backward, which lets go of what it was given and of what it makes

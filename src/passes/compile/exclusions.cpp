@@ -394,9 +394,9 @@ constexpr Exclusion of_compiled[] = {
      "tuners/lora/dora.py: _cache_clear)",
      "use --ac none or memory-budget:F, --kernels eager, or --framework torchtune, whose layer has "
      "none",
-     [](const ModelSpec&, const StepConfig& c) {
+     [](const ModelSpec& m, const StepConfig& c) {
        return with_dora(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::memory_budget &&
-              !checkpoints_compiled_blocks(c);
+              !checkpoints_compiled_blocks(m, c);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --dora --ac " + ac_option(c);
@@ -404,9 +404,9 @@ constexpr Exclusion of_compiled[] = {
     {"--kernels compiled --dora, --compile-unit model, --fp8 RECIPE, --shard zero3, or "
      "AutoModel's --packing or --cp",
      "what Inductor makes of its norms there is not planned yet", "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
+     [](const ModelSpec& m, const StepConfig& c) {
        return with_dora(c) &&
-              (whole(c) || c.precision.float8() || graph_breaks(c) != GraphBreaks::none);
+              (whole(c) || c.precision.float8() || graph_breaks(m, c) != GraphBreaks::none);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--kernels compiled --dora ") +

@@ -906,7 +906,7 @@ class Writer {
       const std::int64_t bytes = workspace.shape.numel() * size_of(workspace.dtype);
       workspace.over = pool_.allocate(workspace.dtype, bytes, step_);
       parts.back() = make(workspace);
-      workspaces_.emplace_back(parts.back(), bytes);
+      workspaces_.push_back({parts.back(), workspace.dtype, bytes});
     }
     const auto sums = std::count_if(end.reads.begin(), end.reads.end(),
                                     [this](NodeId read) { return is_column_sum(read); });
