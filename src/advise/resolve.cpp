@@ -82,8 +82,9 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
       continue;
     OptionList list = resolved.options;
     list.push_back(other.front());
-    // Others' layers are no answer where they are refused, too.
-    if (row.key == "transformer_impl" && refused_with(model, list)) continue;
+    // Another loop's layers are no answer where they are refused, too.
+    if (row.key == "transformer_impl" && resolved.config.megatron() && refused_with(model, list))
+      continue;
     const auto config = settled(list);
     if (config && place_of(passes::find_exclusion(model, *config)) > place_of(excluded))
       return &row;

@@ -137,8 +137,8 @@ TEST_CASE("a plan and a sweep of a ring say how many ranks share what") {
   CHECK(contains(text, "shard zero1 over 4 in each of 2 instances"));
   CHECK(contains(unwrapped(text), "note: with --cp the step is that of the ring's last rank"));
   const std::string sweep = reports::table(test::small_sweep(options), {});
-  CHECK(contains(sweep, "tp x cp x dp"));
-  CHECK(contains(sweep, "1 x 2 x 4"));
+  CHECK(contains(sweep, "tp x cp x pp x dp"));
+  CHECK(contains(sweep, "1 x 2 x 1 x 4"));
   CHECK(contains(sweep, " cp2 "));
 }
 
