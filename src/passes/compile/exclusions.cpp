@@ -356,19 +356,17 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers, and "
-     "AutoModel's",
-     "other blocks around a ring, what Ulysses exchanges, and keys that go from rank to "
-     "rank within a graph are not planned yet",
-     "use --framework torchtitan with --cp-method allgather, --framework automodel, or --kernels "
-     "eager",
+    {"--kernels compiled --cp-method alltoall or ulysses",
+     "what Ulysses exchanges, and keys that go from rank to rank within a graph, are not planned "
+     "yet",
+     "use --cp-method allgather or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       const bool of_titan = model::layer_forms(m, c).keeps_table();
        return compiled(c) && c.layout.cp > 1 && !breaks_at_attention(m, c) &&
-              (!of_titan || c.layout.cp_method != CpMethod::all_gather);
+              c.layout.cp_method != CpMethod::all_gather;
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return "--kernels compiled --cp " + std::to_string(c.layout.cp);
+       return std::string("--kernels compiled --cp-method ") +
+              (c.layout.ulysses() ? "ulysses" : "alltoall");
      }},
     {"--kernels compiled --ep N", "compiled blocks around an all-to-all are not planned yet",
      "use --kernels eager",

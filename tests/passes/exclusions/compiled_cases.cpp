@@ -239,14 +239,14 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard ddp --ac none"},
-    {"--kernels compiled --cp N, other than TorchTitan's blocks in a ring that gathers, and "
-     "AutoModel's",
+    {"--kernels compiled --cp-method alltoall or ulysses",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::fsdp2);
        c.layout.cp = 2;
+       c.layout.cp_method = CpMethod::all_to_all;
        c.memory.kernels = Kernels::compiled;
      },
-     "blocks around a ring"},
+     "--kernels compiled --cp-method alltoall"},
     {"--kernels compiled --ep N",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();
