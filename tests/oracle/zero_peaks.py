@@ -39,6 +39,8 @@ MODELS = MODELS | {
     "wide": of("llama", 4096, 11008, 3, 32, 32, 128, 32000, False),
     "large": of("llama", 4096, 14336, 4, 32, 8, 128, 128256, False),
     "deep": of("llama", 4096, 11008, 12, 32, 32, 128, 32000, False),
+    "near": of("mistral", 1024, 3584, 4, 16, 4, 64, 32768, False, sliding_window=512),
+    "windowed": of("phi3", 1536, 4096, 4, 16, 16, 96, 32064, False, sliding_window=1000, pad_token_id=0),
     "tall": of("llama", 2048, 8192, 24, 32, 8, 64, 32000, False),
 }
 LAUNCHES = ("kernel", "memory_set", "copy_on_device")
@@ -67,6 +69,7 @@ def cases():
     yield from fused()
     yield from compiled()
     yield from capped()
+    yield from windowed()
 
 
 def stage_3():
@@ -208,6 +211,18 @@ def capped():
         more = [draw.choice(("--ac none", "--ac full")), draw.choice(("", "", "--grad-accum 2", "--clip-grad 1.0"))]
         words = [f"--world {draw.choice((4, 8))} --shard {stage} --kernels compiled --batch {batch} --seq {seq}", tune, *more]
         yield "gemma2", " ".join(filter(None, words))
+
+
+def windowed():
+    """Compiled blocks of stage 3 whose attention is given a mask."""
+    draw = random.Random("compiled blocks of stage 3 with windows")
+    tunes = ("", "", "--lora 16 --lora-dtype fp32 --lora-targets all-linear")
+    for model in ("near", "windowed") * 4:
+        batch, seq = draw.choice(((1, 2048), (2, 2048), (2, 1024), (3, 1200)))
+        more = [draw.choice(("--ac none", "--ac full")), draw.choice(("", "", "--grad-accum 2", "--clip-grad 1.0"))]
+        words = [f"--world {draw.choice((4, 8))} --shard zero3 --kernels compiled --batch {batch} --seq {seq}",
+                 draw.choice(tunes), *more]
+        yield model, " ".join(filter(None, words))
 
 
 CASES = [(model, words + f" --no-hold-output --attn {'eager' if model == 'gemma2' else 'flash'}") for model, words in cases()]
