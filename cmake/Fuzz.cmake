@@ -1,6 +1,7 @@
-# fuzz/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and becomes build/fuzz/<name>_fuzz.
+# fuzz/<name>_fuzz.cpp defines LLVMFuzzerTestOneInput and becomes build/asan/<name>_fuzz.
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
+add_custom_target(fuzzers)
 foreach(source IN LISTS fuzz_sources)
   cmake_path(GET source STEM target)
   add_executable(${target} "${source}")
@@ -9,4 +10,5 @@ foreach(source IN LISTS fuzz_sources)
   target_link_libraries(${target} PRIVATE
     ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json)
   target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(fuzzers ${target})
 endforeach()

@@ -163,13 +163,15 @@ if(TARGET ac-advisor)
 endif()
 
 # Unlinked: whether what fuzz/ calls is still there, without clang's build of it.
-file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
-add_library(fuzz_sources OBJECT ${fuzz_sources})
-ac_advisor_target(fuzz_sources)
-target_compile_options(fuzz_sources PRIVATE $<$<CONFIG:Release>:-O0>)
-target_include_directories(fuzz_sources PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(fuzz_sources PRIVATE
-  ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json)
+if(NOT AC_ADVISOR_FUZZ)
+  file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
+  add_library(fuzz_sources OBJECT ${fuzz_sources})
+  ac_advisor_target(fuzz_sources)
+  target_compile_options(fuzz_sources PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_include_directories(fuzz_sources PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(fuzz_sources PRIVATE
+    ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json)
+endif()
 
 if(AC_ADVISOR_PACKAGE_TESTS)
   include(HeaderTest)

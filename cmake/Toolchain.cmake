@@ -44,7 +44,7 @@ endif()
 
 if(AC_ADVISOR_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "AC_ADVISOR_FUZZ needs clang (libFuzzer): use the preset `fuzz`, "
+    message(FATAL_ERROR "AC_ADVISOR_FUZZ needs clang (libFuzzer): use the preset `asan`, "
       "or set CMAKE_CXX_COMPILER=clang++-14.")
   endif()
   list(APPEND AC_ADVISOR_SANITIZERS fuzzer-no-link)
@@ -67,8 +67,8 @@ function(ac_advisor_target target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ac_advisor_flags>)
 endfunction()
 
-# Precompiles what most files of the target include. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON (the preset
-# `fuzz`) builds without, which shows a file that forgot an include.
+# Precompiles what most files of the target include. The preset `web` builds the core without, and
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON all of it, which shows a file that forgot an include.
 function(ac_advisor_precompile target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -128,7 +128,8 @@ TEST_CASE("an option that changes nothing of the step is told") {
       {{"--fp32-embedding-states", ""}, "8-bit"}};
   const StepConfig plain = resolve_options({});
   const profile::Profile without = advise::plan(dense, plain, false);
-  for (const auto& [option, why] : options) {
+  for (const auto& [bound_option, why] : options) {
+    const auto& option = bound_option;
     CAPTURE(option.first);
     const advise::Resolved resolved = advise::resolve(dense, {option});
     CHECK(any_has(resolved.notes, option.first));
@@ -158,7 +159,8 @@ TEST_CASE("an option that changes nothing of the step is told") {
         {"--shard", "zero1"},
         {"--overlap-comm", ""}},
        "DeepSpeed's buckets"}};
-  for (const auto& [list, why] : lists) {
+  for (const auto& [bound_list, why] : lists) {
+    const auto& list = bound_list;
     OptionList fewer = list;
     fewer.pop_back();
     CAPTURE(list.back().first);

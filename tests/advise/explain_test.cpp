@@ -67,8 +67,9 @@ TEST_CASE("explain compares a mode with another by the figures of both plans") {
 TEST_CASE("explain offers the loss that the framework has, with the figures of its plan") {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
   // Liger's chunk: the next power of two of 8 x 2048 / ceil(128256 / 2048) = 260.06...
-  for (const auto& [framework, loss] :
+  for (const auto& [bound_framework, loss] :
        {std::pair{"hf", "chunked:512"}, std::pair{"automodel", "lc-ce"}}) {
+    const auto& framework = bound_framework;
     CAPTURE(framework);
     const OptionList hand{{"--framework", framework}, {"--batch", "8"}, {"--loss", "ce"}};
     OptionList offered = hand;

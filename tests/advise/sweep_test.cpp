@@ -111,7 +111,10 @@ TEST_CASE(
           framework != "litgpt" &&  // whose script takes the options: there is no file of them
           (framework != "verl" || std::string(world) != "1"))  // whose worker shards
         cases.push_back({framework, "tiny-llama", world});
-  for (const auto& [framework, name, world] : cases) {
+  for (const auto& [bound_framework, bound_name, bound_world] : cases) {
+    const auto& framework = bound_framework;
+    const auto& name = bound_name;
+    const auto& world = bound_world;
     model::ModelSpec model = model::load_model(name);
     if (framework == "torchtitan") model.tied_embeddings = false;  // its llama ties nothing
     const OptionList hand{

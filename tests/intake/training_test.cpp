@@ -703,7 +703,8 @@ TEST_CASE("what a tool's own parser resolves is what the mapping has") {
   if (!test::has_yaml) return;
   const fs::path folder = fs::path(source_dir) / "tests/oracle";
   const auto oracle = nlohmann::json::parse(std::ifstream(folder / "training_files.json"));
-  for (const auto& [file, resolved] : oracle.at("files").items()) {
+  for (const auto& [bound_file, resolved] : oracle.at("files").items()) {
+    const auto& file = bound_file;
     CAPTURE(file);
     if (file.ends_with(".toml") && !test::has_toml) continue;
     const intake::Training t = intake::read_training({(fs::path(source_dir) / file).string(),

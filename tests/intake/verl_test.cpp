@@ -176,7 +176,7 @@ TEST_CASE("verl: with adapters the reference is the actor, and the engine sleeps
 }
 
 TEST_CASE("verl: what is not planned is refused by its key, with the reason") {
-  for (const auto& [overrides, reason] :
+  for (const auto& [bound_overrides, reason] :
        {std::pair{"algorithm.adv_estimator=gae", "a critic is trained beside the actor"},
         {"critic.enable=True", "a critic is trained beside the actor"},
         {"actor_rollout_ref.actor.entropy_coeff=0.001", "as wide as the vocabulary"},
@@ -190,6 +190,7 @@ TEST_CASE("verl: what is not planned is refused by its key, with the reason") {
         {"actor_rollout_ref.actor.entropy_checkpointing=True", "the entropy's checkpoint"},
         {"+actor_rollout_ref.model.override_config.num_hidden_layers=4", "config.json"},
         {"actor_rollout_ref.actor.optim.optimizer=Muon", "no optimizer of ours"}}) {
+    const auto& overrides = bound_overrides;
     CAPTURE(overrides);
     const std::string text = why(grpo + overrides);
     CHECK(contains(text, "changes the step and is not planned"));

@@ -124,7 +124,8 @@ TEST_CASE("the memory-efficient kernel's scratch is what PyTorch asks for on fiv
   REQUIRE(file);
   const nlohmann::json measured = nlohmann::json::parse(file);
   CHECK(measured.size() == 5);
-  for (const auto& [gpu, cases] : measured.items()) {
+  for (const auto& [bound_gpu, cases] : measured.items()) {
+    const auto& gpu = bound_gpu;
     ir::WorkspaceTarget target;
     target.compute_capability = simulate::find_device(gpu).compute_capability;
     for (const nlohmann::json& sizes : cases) {

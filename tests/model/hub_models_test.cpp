@@ -167,7 +167,8 @@ TEST_CASE("a sample's config.json and the built-in configuration of its id are o
       {"gemma-2-2b", "google/gemma-2-2b"},
       {"gemma-3-1b", "google/gemma-3-1b-pt"},
       {"phi-3-mini", "microsoft/Phi-3-mini-4k-instruct"}};
-  for (const auto& [sample, id] : pairs) {
+  for (const auto& [sample, bound_id] : pairs) {
+    const auto& id = bound_id;
     CAPTURE(id);
     model::ModelSpec of_sample = model::load_model(sample), of_hub = model::load_model(id);
     CHECK(of_sample.reading.dtype == of_hub.reading.dtype);

@@ -59,7 +59,8 @@ TEST_CASE(
       {"partial_rotary_factor", 0.5},
       {"is_causal", false},
   };
-  for (const auto& [name, value] : fields) {
+  for (const auto& [bound_name, value] : fields) {
+    const auto& name = bound_name;
     CAPTURE(name);
     CHECK(contains(as_llama(name, value), "changes shapes or ops ("));
   }
@@ -85,7 +86,8 @@ TEST_CASE("published configurations of the families read without a complaint") {
       {"qwen3_moe", {{"decoder_sparse_step", 1}, {"mlp_only_layers", nlohmann::json::array()}}},
       {"smollm3", {{"max_window_layers", 28}, {"use_sliding_window", false}}},
   };
-  for (const auto& [family, fields] : files) {
+  for (const auto& [bound_family, fields] : files) {
+    const auto& family = bound_family;
     CAPTURE(family);
     auto config = small_config(family);
     config.update(fields);

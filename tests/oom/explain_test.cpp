@@ -213,7 +213,9 @@ TEST_CASE("oom: a change's options, typed by hand, plan what it told") {
   bool chunked = false;
   for (const advise::Change& change : changes) {
     OptionList with = options;
-    for (const auto& [name, value] : change.options) {
+    for (const auto& [bound_name, bound_value] : change.options) {
+      const auto& name = bound_name;
+      const auto& value = bound_value;
       CAPTURE(name + " " + value);
       chunked = chunked || (name == "--loss" && value.starts_with("chunked:"));
       std::erase_if(with, [&, n = name](const auto& option) { return option.first == n; });

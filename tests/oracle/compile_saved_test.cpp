@@ -127,7 +127,8 @@ Sets compare_sets(const std::string& file) {
       continue;
     }
     const compile::JointGraph graph = joint_of(spec, config);
-    for (const auto& [budget, saved] : entry.at("saved").items()) {
+    for (const auto& [bound_budget, saved] : entry.at("saved").items()) {
+      const auto& budget = bound_budget;
       INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", tp ", entry.value("tp", 1),
            ", fp8 ", recipe, ", adapters of ", entry.value("lora_targets", "none"), " ",
            entry.value("lora_dtype", ""), " ", entry.value("input_require_grads", ""), ", budget ",

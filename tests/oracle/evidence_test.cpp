@@ -135,7 +135,8 @@ TEST_CASE(
 }
 
 TEST_CASE("every step of tests/oracle that was compared is itself graded verified") {
-  for (const auto& [features, alike] : gathered().steps) {
+  for (const auto& [features, bound_alike] : gathered().steps) {
+    const auto& alike = bound_alike;
     INFO(alike.label);
     CHECK(alike.grade == evidence::Grade::verified);
   }

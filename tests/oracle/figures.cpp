@@ -66,7 +66,8 @@ std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& co
 /// Of a step of several phases, those beside the one that trains.
 void add_task_phases(const json& entry, const profile::Profile& p, Figures& figures) {
   if (!entry.contains("task_phases")) return;
-  for (const auto& [name, counted] : entry.at("task_phases").items()) {
+  for (const auto& [bound_name, counted] : entry.at("task_phases").items()) {
+    const auto& name = bound_name;
     const auto planned =
         std::find_if(p.task_phases.begin(), p.task_phases.end(),
                      [&](const profile::TaskPhase& phase) { return phase.name == name; });

@@ -74,7 +74,9 @@ ordered_json compare(const OracleCase& one, const ordered_json& recorded, Summar
   const bool fresh = !recorded.contains(one.label) || before.contains("refused");
   if (fresh) before = now;
   all.fresh += fresh;
-  for (const auto& [name, figure] : figures) {
+  for (const auto& [bound_name, bound_figure] : figures) {
+    const auto& figure = bound_figure;
+    const auto& name = bound_name;
     const std::int64_t was = before.value(name, std::int64_t{0}), off = figure.off();
     if (!fresh) {
       INFO(name, ": planned ", figure.planned, ", PyTorch ", figure.counted, ": off by ", off, " (",
@@ -129,7 +131,8 @@ void meets_its_steps(const std::string& file) {
   INFO("AC_ADVISOR_UPDATE_ORACLE=1 writes what new steps are off by");
   CHECK(all.fresh == 0);
   if (left_out > 0) return;
-  for (const auto& [label, figures] : recorded.items()) {
+  for (const auto& [bound_label, figures] : recorded.items()) {
+    const auto& label = bound_label;
     INFO("tests/oracle/off/", file, ": a step that is no more: ", label);
     CHECK(now.contains(label));
   }

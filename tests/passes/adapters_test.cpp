@@ -281,10 +281,10 @@ TEST_CASE("--kbit-prepare stores in fp32 what is not quantized, whatever was loa
   const StepConfig config =
       resolve_options({{"--lora", "8"}, {"--quantize", "nf4"}, {"--kbit-prepare", ""}});
   CHECK(config.precision.param_dtype == DType::f32);
-  CHECK_THROWS_AS(resolve_options({{"--lora", "8"},
-                                   {"--quantize", "nf4"},
-                                   {"--kbit-prepare", ""},
-                                   {"--param-dtype", "bf16"}}),
+  CHECK_THROWS_AS(static_cast<void>(resolve_options({{"--lora", "8"},
+                                                     {"--quantize", "nf4"},
+                                                     {"--kbit-prepare", ""},
+                                                     {"--param-dtype", "bf16"}})),
                   UserError);
 }
 

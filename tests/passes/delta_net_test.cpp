@@ -29,8 +29,9 @@ std::int64_t count(const passes::StepProgram& step, ir::OpKind kind, ir::Phase p
 }  // namespace
 
 TEST_CASE("a gated delta net goes through its sequence in chunks of 64 tokens") {
-  for (const auto& [seq, chunks] :
+  for (const auto& [bound_seq, chunks] :
        {std::pair<std::int64_t, std::int64_t>{64, 1}, {128, 2}, {129, 3}}) {
+    const auto& seq = bound_seq;
     CAPTURE(seq);
     const passes::StepProgram step = with_delta_nets(seq);
     // each chunk's output is written into the whole one; backward, its part is cleared in a copy,

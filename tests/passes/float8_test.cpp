@@ -224,8 +224,8 @@ TEST_CASE("mx: a product that selective keeps is not laid out again, its casts a
 TEST_CASE("mx needs a device of compute capability 10.0") {
   StepConfig c = with_fp8(Fp8Recipe::mx);
   c.device.gpu = "h100-80gb";
-  CHECK_THROWS_WITH_AS(advise::plan(small_model(), c, false), doctest::Contains("such as b200"),
-                       UserError);
+  CHECK_THROWS_WITH_AS(static_cast<void>(advise::plan(small_model(), c, false)),
+                       doctest::Contains("such as b200"), UserError);
   c.device.gpu = "b200";
   CHECK(advise::plan(small_model(), c, false).time.step > 0);
 }
@@ -233,7 +233,7 @@ TEST_CASE("mx needs a device of compute capability 10.0") {
 TEST_CASE("a device without FP8 refuses --fp8, and says which have it") {
   StepConfig c = with_fp8(Fp8Recipe::rowwise);
   c.device.gpu = "a100-80gb";
-  CHECK_THROWS_WITH_AS(advise::plan(small_model(), c, false),
+  CHECK_THROWS_WITH_AS(static_cast<void>(advise::plan(small_model(), c, false)),
                        doctest::Contains("compute capability 8.9"), UserError);
 }
 

@@ -411,20 +411,22 @@ TEST_CASE("arguments of experts that are not planned are refused by name") {
   };
   CHECK(error(experts) == "accepted");
   CHECK(error(experts + R"(, "moe_layer_freq": [0, 1])") == "accepted");
-  for (const auto& [field, value] : {std::pair{"moe_z_loss_coeff", "0.001"},
-                                     {"moe_expert_capacity_factor", "1.0"},
-                                     {"moe_router_enable_expert_bias", "true"},
-                                     {"moe_router_padding_for_fp8", "true"},
-                                     {"moe_permute_fusion", "true"},
-                                     {"moe_token_dispatcher_type", "\"flex\""},
-                                     {"moe_router_load_balancing_type", "\"global_aux_loss\""},
-                                     {"moe_router_score_function", "\"tanh\""},
-                                     {"moe_router_num_groups", "2"},
-                                     {"moe_router_topk_scaling_factor", "2.5"},
-                                     {"moe_router_dtype", "\"fp64\""},
-                                     {"moe_router_topk", "1"},
-                                     {"moe_router_topk", "5"},
-                                     {"moe_layer_freq", "[1]"}}) {
+  for (const auto& [bound_field, value] :
+       {std::pair{"moe_z_loss_coeff", "0.001"},
+        {"moe_expert_capacity_factor", "1.0"},
+        {"moe_router_enable_expert_bias", "true"},
+        {"moe_router_padding_for_fp8", "true"},
+        {"moe_permute_fusion", "true"},
+        {"moe_token_dispatcher_type", "\"flex\""},
+        {"moe_router_load_balancing_type", "\"global_aux_loss\""},
+        {"moe_router_score_function", "\"tanh\""},
+        {"moe_router_num_groups", "2"},
+        {"moe_router_topk_scaling_factor", "2.5"},
+        {"moe_router_dtype", "\"fp64\""},
+        {"moe_router_topk", "1"},
+        {"moe_router_topk", "5"},
+        {"moe_layer_freq", "[1]"}}) {
+    const auto& field = bound_field;
     CAPTURE(field);
     const std::string said = error(experts + ", \"" + field + "\": " + value);
     CHECK(said.find(field) != std::string::npos);
@@ -433,10 +435,11 @@ TEST_CASE("arguments of experts that are not planned are refused by name") {
   const std::string sigmoids = experts + R"(, "moe_router_score_function": "sigmoid")";
   CHECK(error(sigmoids + R"(, "moe_router_num_groups": 2, "moe_router_group_topk": 1)"
                          R"(, "moe_router_load_balancing_type": "seq_aux_loss")") == "accepted");
-  for (const auto& [field, values] :
+  for (const auto& [field, bound_values] :
        {std::pair{"moe_router_group_topk", R"("moe_router_group_topk": 1)"},
         {"moe_router_num_groups", R"("moe_router_num_groups": 3, "moe_router_group_topk": 1)"},
         {"moe_router_group_topk", R"("moe_router_num_groups": 2, "moe_router_group_topk": 4)"}}) {
+    const auto& values = bound_values;
     CAPTURE(values);
     CHECK(error(sigmoids + ", " + values).find(field) != std::string::npos);
   }
@@ -460,13 +463,14 @@ TEST_CASE("what of latent attention is not planned is refused by name") {
     }
   };
   CHECK(error(latent) == "accepted");
-  for (const auto& [field, value] : {std::pair{"multi_latent_attention", "false"},
-                                     {"qk_layernorm", "false"},
-                                     {"no_rope_fusion", "false"},
-                                     {"position_embedding_type", "\"none\""},
-                                     {"rope_type", "\"linear\""},
-                                     {"num_query_groups", "2"},
-                                     {"qk_pos_emb_head_dim", "3"}}) {
+  for (const auto& [bound_field, value] : {std::pair{"multi_latent_attention", "false"},
+                                           {"qk_layernorm", "false"},
+                                           {"no_rope_fusion", "false"},
+                                           {"position_embedding_type", "\"none\""},
+                                           {"rope_type", "\"linear\""},
+                                           {"num_query_groups", "2"},
+                                           {"qk_pos_emb_head_dim", "3"}}) {
+    const auto& field = bound_field;
     CAPTURE(field);
     Fields changed = latent;
     changed[field] = value;

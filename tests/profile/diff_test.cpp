@@ -43,12 +43,13 @@ TEST_CASE("a diff names the option that differs, with both values") {
 
 TEST_CASE("a diff names each figure of the model that differs") {
   const profile::Profile a = test::full_profile();
-  for (const auto& [change, field] :
+  for (const auto& [change, bound_field] :
        std::initializer_list<std::pair<void (*)(model::ModelSpec&), const char*>>{
            {[](model::ModelSpec& m) { m.rms_norm_eps = 1e-6; }, "model.rms_norm_eps"},
            {[](model::ModelSpec& m) { m.window[1] = 256; }, "model.window"},
            {[](model::ModelSpec& m) { m.attention_softcap.reset(); }, "model.attention_softcap"},
            {[](model::ModelSpec& m) { m.sparse_block[1] = true; }, "model.sparse_block"}}) {
+    const auto& field = bound_field;
     profile::Profile b = a;
     change(b.model);
     const profile::Diff d = profile::diff(a, b);

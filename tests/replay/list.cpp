@@ -131,9 +131,9 @@ OptionList draw(const model::ModelSpec& spec, Random& random) {
   const std::size_t more = 3 + random.below(8);
   for (std::size_t i = 0; i < more; ++i) {
     OptionList tried = options;
-    auto [name, value] = drawn_option(*random.of(rows), random);
-    std::erase_if(tried, [&](const auto& option) { return option.first == name; });
-    tried.emplace_back(name, value);
+    auto drawn = drawn_option(*random.of(rows), random);
+    std::erase_if(tried, [&](const auto& option) { return option.first == drawn.first; });
+    tried.push_back(std::move(drawn));
     if (planned(spec, tried) || random.one_in(40)) options = std::move(tried);
   }
   return options;

@@ -106,7 +106,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("the front door: every YAML file is read, and every script in it is bash") {
   if (!ac_advisor::test::has_yaml) return;
   const GateFolder folder;
-  for (const auto& [file, scripts] : std::vector<std::pair<std::string, std::size_t>>{
+  for (const auto& [bound_file, scripts] : std::vector<std::pair<std::string, std::size_t>>{
            {"action.yml", 4},
            {".github/workflows/release.yml", 6},
            {"docs/ci/github-actions.yml", 0},
@@ -115,6 +115,7 @@ TEST_CASE("the front door: every YAML file is read, and every script in it is ba
            {".github/ISSUE_TEMPLATE/bug.yml", 0},
            {".github/ISSUE_TEMPLATE/wrong_figure.yml", 0},
            {".github/ISSUE_TEMPLATE/config.yml", 0}}) {
+    const auto& file = bound_file;
     CAPTURE(file);
     const std::vector<std::string> found = scripts_of(file);
     CHECK(found.size() == scripts);

@@ -428,24 +428,17 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--framework automodel --kernels compiled --ac " + ac_option(c);
      }},
-    {"--kernels compiled --shard zero3, experts, a sliding window within --seq, --ac "
-     "memory-budget:F or budget:SIZE",
-     "which pieces DeepSpeed's hooks leave of experts and of a mask, and where budgets cut them, "
-     "is "
-     "not planned",
+    {"--kernels compiled --shard zero3, experts, --ac memory-budget:F or budget:SIZE",
+     "which pieces DeepSpeed's hooks leave of experts, and where budgets cut them, is not planned",
      "use --shard zero2 or fsdp2, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        return compiled(c) && c.layout.zero3() &&
-              (m.moe || masked_window(m, c) > 0 || ac == AcMode::memory_budget ||
-               ac == AcMode::budget);
+              (m.moe || ac == AcMode::memory_budget || ac == AcMode::budget);
      },
      [](const ModelSpec& m, const StepConfig& c) {
-       const std::int64_t window = masked_window(m, c);
        return "--kernels compiled --shard zero3" +
-              (m.moe        ? " for " + m.family
-               : window > 0 ? ", a sliding window of " + std::to_string(window) + " tokens"
-                            : " --ac " + ac_option(c));
+              (m.moe ? " for " + m.family : " --ac " + ac_option(c));
      }},
     {"--kernels compiled --shard ddp, --ac other than full",
      "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "

@@ -133,7 +133,7 @@ ir::ValueId Lowering::grouped_products(const Block& b, const PaddedRows& x) {
 }
 
 /// _unpermute: back in the order of `like`.
-ir::ValueId Lowering::unpadded_rows(V made, V places, const Shape& like) {
+ir::ValueId Lowering::unpadded_rows(V made, V places, Shape like) {
   const Shape stacked{like[0] + 1, like[1]};
   const DType type = dtype(made);
   const V empty = make_int(OpKind::empty, stacked, type, {});

@@ -107,9 +107,9 @@ void Lowering::loss_grpo() {
   if (config_.task.reference != Reference::none) {
     const V reference = s_.precomputed[0];
     const auto behind = [&] { return binary(OpKind::add, reference, log_probs, ir::Add{-1.0}); };
+    const V exponential = unary(OpKind::exp_of, behind());
     const V divergence =
-        unary(OpKind::add_scalar,
-              binary(OpKind::add, unary(OpKind::exp_of, behind()), behind(), ir::Add{-1.0}));
+        unary(OpKind::add_scalar, binary(OpKind::add, exponential, behind(), ir::Add{-1.0}));
     loss = binary(OpKind::add, loss, divergence, ir::Add{0.04});
     hold({divergence});
   }

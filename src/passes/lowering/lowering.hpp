@@ -303,7 +303,7 @@ class Lowering : private Emission {
   };
   PaddedRows padded_rows(V rows_of, V counts);
   V grouped_products(const Block& b, const PaddedRows& x);
-  V unpadded_rows(V made, V places, const ir::Shape& like);
+  V unpadded_rows(V made, V places, ir::Shape like);
   V padded_experts(const Block& b, V rows_of, V counts);
   void keep_route(V places);
   std::pair<V, V> rows_by_rank(V rows_of, V counts);

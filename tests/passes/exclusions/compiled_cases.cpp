@@ -291,8 +291,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--framework automodel --kernels compiled --ac full"},
-    {"--kernels compiled --shard zero3, experts, a sliding window within --seq, --ac "
-     "memory-budget:F or budget:SIZE",
+    {"--kernels compiled --shard zero3, experts, --ac memory-budget:F or budget:SIZE",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
        c.layout.shard = Sharding::zero3;
