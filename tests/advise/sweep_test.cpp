@@ -160,6 +160,9 @@ std::pair<int, int> rows_and_ranked(const char* framework, Sharding shard) {
   const StepConfig base = resolve_options({{"--framework", framework}, {"--world", "8"}});
   advise::Space space = advise::default_space(model, base);
   space.largest_batches = 0;
+  space.set("--ac", {"none", "full"});
+  space.set("--batch", {"1"});
+  space.set("--loss", {"ce"});
   int rows = 0, ranked = 0;
   for (const advise::Row& row : advise::sweep(model, base, space).rows) {
     if (row.profile.config.layout.shard != shard) continue;
