@@ -57,10 +57,6 @@ if(AC_ADVISOR_SANITIZERS)
   target_compile_options(ac_advisor_flags INTERFACE
     -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(ac_advisor_flags INTERFACE -fsanitize=${sanitizers})
-  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    # nlohmann::json casts a number of a file that is too large for an integer.
-    target_compile_options(ac_advisor_flags INTERFACE -fno-sanitize=float-cast-overflow)
-  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC's flow analysis loses track in instrumented code and warns of what is not so.
     target_compile_options(ac_advisor_flags INTERFACE -Wno-maybe-uninitialized)

@@ -1,5 +1,7 @@
 #include "model_record.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -139,6 +141,13 @@ bool is_newer(const std::string& name) {
   return name == "local_rope_theta" || name == "attention_scale";
 }
 
+/// Whether a number in it is beyond what an integer holds, to which nlohmann::json casts it unseen.
+bool has_huge_number(const Json& json) {
+  constexpr double two_to_63 = 9223372036854775808.0;
+  if (json.is_number_float()) return std::abs(json.get<double>()) >= two_to_63;
+  return json.is_structured() && std::any_of(json.begin(), json.end(), has_huge_number);
+}
+
 }  // namespace
 
 const char* name_of(model::Activation activation) {
@@ -223,6 +232,7 @@ Json model_json(const model::ModelSpec& spec) {
 }
 
 model::ModelSpec read_model(const Json& json, const std::string& origin) {
+  if (has_huge_number(json)) throw UserError(origin + ": \"model\" has a number beyond 2^63");
   model::ModelSpec spec;
   std::string field;
   try {
