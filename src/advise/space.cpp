@@ -1,6 +1,4 @@
 // What a sweep varies: options of the table and their texts.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -71,17 +69,6 @@ std::vector<std::int64_t> pipeline_degrees(const model::ModelSpec& model, const 
   return degrees;
 }
 
-/// Blocks of each stage where Megatron's stages cannot have as many each: the last has the rest
-/// (--decoder-last-pipeline-num-layers). Empty: they can, or the last would have none.
-std::vector<std::int64_t> uneven_stages(const model::ModelSpec& model, std::int64_t pp) {
-  if (pp < 2 || model.layers % pp == 0) return {};
-  const std::int64_t each = (model.layers + pp - 1) / pp, last = model.layers - each * (pp - 1);
-  if (last < 1) return {};
-  std::vector<std::int64_t> blocks(static_cast<std::size_t>(pp), each);
-  blocks.back() = last;
-  return blocks;
-}
-
 /// Whether the base's framework has `split`; what else of the base it lacks aside.
 bool has(const model::ModelSpec& model, const StepConfig& base, const StepConfig& split) {
   const std::string lacking = unavailable(model, split);
@@ -105,7 +92,7 @@ bool has_expert_parallelism(const model::ModelSpec& model, const StepConfig& bas
 bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {
   StepConfig split = base;
   split.layout.pp = 2;
-  if (base.megatron()) split.layout.pp_layers = uneven_stages(model, 2);
+  if (base.megatron()) split.layout.pp_layers = uneven_stages(model, split.layout);
   split.run.grad_accum = std::max<std::int64_t>(split.run.grad_accum, 2);
   return has(model, base, split);
 }
@@ -175,15 +162,14 @@ std::vector<std::string> micro_batches(const StepConfig& base,
 
 /// The base with one value of each axis, in its order; null where that says nothing new or
 /// contradicts itself.
-std::optional<StepConfig> at(const model::ModelSpec& model, const Variants& variants,
-                             const StepConfig& base, const Space& space,
+std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, const Space& space,
                              const std::vector<std::size_t>& index) {
   OptionList values;
   const std::string *micro = nullptr, *shard = nullptr;
   std::int64_t split = 1;  // ranks that see the same data, for each of the base's
   std::int64_t ring = 1;   // ranks that see parts of it, likewise
   std::int64_t pp = base.layout.pp;
-  bool accum = space.vary_global_batch, interleaved = false;
+  bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const Axis& axis = space.axes[i];
     values.emplace_back(axis.option, axis.values[index[i]]);
@@ -196,8 +182,6 @@ std::optional<StepConfig> at(const model::ModelSpec& model, const Variants& vari
       split *= pp / base.layout.pp;
     }
     accum = accum || axis.option == "--grad-accum";
-    interleaved = interleaved || (axis.option == "--pp-schedule" &&
-                                  axis.values[index[i]].starts_with("interleaved"));
   }
   // Before options are read, as most of a large space is: HSDP's shards divide the ranks that have
   // the same parameters.
@@ -214,9 +198,6 @@ std::optional<StepConfig> at(const model::ModelSpec& model, const Variants& vari
     if (pp > 1 && sequences / n < pp) return std::nullopt;  // --pp N --grad-accum M, M below N
     values.emplace_back("--grad-accum", std::to_string(sequences / n));
   }
-  if (base.megatron() && !interleaved && base.layout.pp_layers.empty() && pp != base.layout.pp)
-    if (const auto blocks = uneven_stages(model, pp); !blocks.empty())
-      values.emplace_back("--pp-layers", fmt::format("{}", fmt::join(blocks, ",")));
   std::optional<StepConfig> c = variants.with(std::move(values));
   // Without checkpointing a scope says nothing, without a pipeline a schedule: the first one stands
   // for all.
@@ -316,11 +297,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     rings = context_parallel_degrees(base);
   if (base.layout.pp == 1 && ranks && has_pipelines(model, base))
     stages = pipeline_degrees(model, base);
-  const bool many = space.available_alone, own_layouts = sweeps_megatron_layouts(base);
-  if (own_layouts)
-    space.set("--batch", {std::to_string(base.run.batch)});
-  else
-    space.set("--batch", many ? all_micro_batches(base, degrees) : micro_batches(base, degrees));
+  const bool many = space.available_alone;
+  space.set("--batch", many ? all_micro_batches(base, degrees) : micro_batches(base, degrees));
   if (degrees.size() > 1) space.set("--tp", texts_of(degrees));
   if (rings.size() > 1) space.set("--cp", texts_of(rings));
   if (stages.size() > 1) {
@@ -343,7 +321,6 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     for (std::int64_t n = 2; many && n < base.layout.world; ++n)
       if (base.layout.world % n == 0) shards.push_back("hsdp:" + std::to_string(n));
     if (!whole || (base.layout.ep > 1 && !base.megatron())) shards = {"fsdp2"};
-    if (own_layouts) shards = {text_of("--shard", base)};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "zero3"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
@@ -363,7 +340,7 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   if (base.runtime.framework == "torchtitan" || base.megatron() ||
       base.memory.loss == LossKind::ce_compiled)
     losses.emplace_back("ce-compiled");
-  if (varies && !own_layouts) space.set("--loss", std::move(losses));
+  if (varies) space.set("--loss", std::move(losses));
   if (base.task.against_reference()) {
     std::vector<std::string> references{text_of("--ref", base)};
     if (base.task.reference != Reference::precomputed) references.emplace_back("precomputed");
@@ -380,7 +357,10 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   modes.emplace_back("sqrt");
   for (std::int64_t k = 2; many && k <= std::min(most_every, model.layers); ++k)
     modes.push_back("every:" + std::to_string(k));
-  if (own_layouts) modes = {"none", "full"};
+  if (sweeps_megatron_layouts(base)) {
+    for (const char* option : {"--batch", "--shard", "--loss"}) space.keep(option, base);
+    modes = {"none", "full"};
+  }
   if (base.megatron()) add_parts(model, base, modes);
   space.set("--ac", std::move(modes));
   return space;
@@ -418,7 +398,7 @@ std::vector<StepConfig> combinations_of(const model::ModelSpec& model, const Ste
   const auto descend = [&](const auto& next, std::size_t axis) -> void {
     std::optional<StepConfig> c;
     if (axis >= layout) {
-      c = at(model, variants, base, space, index);
+      c = at(variants, base, space, index);
       // TorchTitan's split layouts: what is refused with the first values of the axes that follow,
       // which ask for nothing, is refused with all.
       if (!c && space.available_alone && axis == layout) return;
@@ -446,7 +426,7 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
                                      const Space& space) {
   const Variants variants(model, base, space.hand);
   if (space.axes.empty()) {
-    const std::optional<StepConfig> c = at(model, variants, base, space, {});
+    const std::optional<StepConfig> c = at(variants, base, space, {});
     return c && is_row(model, base, space, *c) ? std::vector{*c} : std::vector<StepConfig>{};
   }
   std::vector<std::vector<StepConfig>> parts(space.axes.front().values.size());

@@ -34,6 +34,16 @@ bool settle_chunk(const model::ModelSpec& model, const OptionList& by_hand, Step
   return true;
 }
 
+std::vector<std::int64_t> uneven_stages(const model::ModelSpec& model, const Layout& layout) {
+  const std::int64_t pp = layout.pp;
+  if (pp < 2 || layout.pp_chunks > 1 || model.layers % pp == 0) return {};
+  const std::int64_t each = (model.layers + pp - 1) / pp, last = model.layers - each * (pp - 1);
+  if (last < 1) return {};
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(pp), each);
+  blocks.back() = last;
+  return blocks;
+}
+
 Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
                    const std::optional<OptionList>& hand)
     : model_(model), base_(base), hand_(hand ? *hand : options_that_give(base)) {
@@ -56,6 +66,8 @@ StepConfig Variants::settled(StepConfig config) const {
     config.run.packing =
         std::max<std::int64_t>(1, base_.run.packing * (config.run.batch * config.run.seq) /
                                       (base_.run.batch * base_.run.seq));
+  if (config.megatron() && config.layout.pp != base_.layout.pp && config.layout.pp_layers.empty())
+    config.layout.pp_layers = uneven_stages(model_, config.layout);
   settle_chunk(model_, hand_, config);
   return config;
 }

@@ -42,6 +42,11 @@ const advise::Sweep& swept() {
   return sweep;
 }
 
+bool has_row(const advise::Sweep& sweep, const StepConfig& config) {
+  return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                     [&](const advise::Row& row) { return row.profile.config == config; });
+}
+
 std::vector<std::string> framework_words() {
   const std::vector<std::string_view> names = options::framework_names();
   return {names.begin(), names.end()};
@@ -197,15 +202,11 @@ TEST_CASE("Megatron's layouts of a mixture share its experts, and what is left o
   space.set("--pp-schedule", {"1f1b"});
   space.set("--loss", {"ce"});
   const advise::Sweep sweep = advise::sweep(model, base, space);
-  const auto is_row = [&](const StepConfig& c) {
-    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                       [&](const advise::Row& row) { return row.profile.config == c; });
-  };
   std::size_t left = 0, shared = 0, uneven = 0;
   for (const StepConfig& c : advise::combinations(model, base, space)) {
     const profile::Profile p = advise::plan(model, c, false);
     CHECK(advise::held_at_least(model, c) <= p.memory.peak_allocated);
-    if (is_row(c)) {
+    if (has_row(sweep, c)) {
       shared += c.layout.ep > 1 ? 1 : 0;
       uneven += c.layout.pp_layers == std::vector<std::int64_t>{2, 2, 2, 1} ? 1 : 0;
     } else {
@@ -426,10 +427,6 @@ TEST_CASE("a pipeline that a sweep does not simulate does not fit") {
   space.set("--ac", {"none", "full", "selective"});
   const advise::Sweep sweep = advise::sweep(model, base, space);
   CHECK(sweep.too_heavy > 0);
-  const auto simulated = [&](const StepConfig& c) {
-    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                       [&](const advise::Row& row) { return row.profile.config == c; });
-  };
   std::size_t left = 0, fitting = 0;
   for (const StepConfig& c : advise::combinations(model, base, space)) {
     const profile::Profile p = advise::plan(model, c, false);
@@ -437,7 +434,7 @@ TEST_CASE("a pipeline that a sweep does not simulate does not fit") {
       fitting += p.fit.fits ? 1 : 0;
       CHECK(advise::held_at_least(model, c) <= p.memory.peak_allocated);
     }
-    if (simulated(c)) continue;
+    if (has_row(sweep, c)) continue;
     ++left;
     CHECK(!p.fit.fits);
     CHECK(c.layout.pp > 1);

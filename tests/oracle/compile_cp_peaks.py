@@ -11,12 +11,10 @@ import os
 import random
 import sys
 
-import compile_peaks
+import compile_tp_peaks
 import cp_cases
 import cp_peaks
 import emulated_peaks
-import float8_tp_peaks
-import training_step
 from cp_cases import make, rank_of
 
 MODELS = ("llama1b_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers")
@@ -34,13 +32,7 @@ def cases():
 
 
 def measure(entry):
-    shard_over = emulated_peaks.shard_over
-    emulated_peaks.shard_over = lambda mesh, step, _, e: shard_over(mesh, step, training_step.blocks_of(step.m), e)
-    try:
-        with compile_peaks.compiling(entry), float8_tp_peaks.converting(entry):
-            return cp_peaks.measure(entry)
-    finally:
-        emulated_peaks.shard_over = shard_over
+    return compile_tp_peaks.compiled(entry, cp_peaks.measure)
 
 
 if __name__ == "__main__":

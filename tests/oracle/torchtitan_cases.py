@@ -163,6 +163,15 @@ def shared_experts():
     yield shape("qwen3_moe_16_experts_4layers", ac="full", world=16, ep=4, fp8="tensorwise")
 
 
+def distinct(entries):
+    """Each once, in their order."""
+    seen = []
+    for entry in entries:
+        if entry not in seen:
+            seen.append(entry)
+    return seen
+
+
 def rank_of(entry):
     """TorchTitan has stages outermost, parts of a layer innermost."""
     data = entry.get("world", 1) // entry.get("pp", 1)

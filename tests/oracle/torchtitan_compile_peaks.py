@@ -6,7 +6,6 @@ sharded, and the loss is compiled too; with torchao's Float8Linear where its con
 Drawn before the plan had such blocks. `--list` prints the worlds and ranks that there are.
 """
 
-import os
 import random
 import sys
 
@@ -14,9 +13,8 @@ import torch
 import torch._inductor.config
 
 import compile_peaks  # how Inductor is set
-import emulated_peaks
 import torchtitan_peaks
-from torchtitan_cases import VALUES, rank_of, shape
+from torchtitan_cases import VALUES, distinct, shape
 
 MODELS = ("llama31_8b_4layers", "qwen3_8b_4layers", "smollm17b_untied_4layers", "qwen3_17b_5layers", "qwen3_06b_6layers")
 UNTIED = tuple(m for m in MODELS if not VALUES[m]["tie_word_embeddings"])
@@ -61,11 +59,7 @@ def in_sequences():
 
 
 def cases():
-    seen = []
-    for entry in (*drawn(), *in_sequences()):
-        if entry not in seen:
-            seen.append(entry)
-            yield entry
+    return distinct((*drawn(), *in_sequences()))
 
 
 def measure(entry):
@@ -75,11 +69,4 @@ def measure(entry):
 
 
 if __name__ == "__main__":
-    if "--list" in sys.argv:
-        for world, rank in sorted({(entry.get("world", 1), rank_of(entry)) for entry in cases()}):
-            print(world, rank)
-        sys.exit()
-    for name, value in torchtitan_peaks.ALONE.items():
-        os.environ.setdefault(name, value)
-    sys.exit(emulated_peaks.main(list(cases()), measure, __doc__,
-                                 lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0"))))
+    sys.exit(torchtitan_peaks.main(list(cases()), measure, __doc__))

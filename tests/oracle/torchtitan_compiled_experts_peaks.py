@@ -6,13 +6,11 @@
 Drawn before the plan had such parts. `--list` prints the worlds and ranks that there are.
 """
 
-import os
 import random
 import sys
 
-import emulated_peaks
 import torchtitan_peaks
-from torchtitan_cases import rank_of, shape
+from torchtitan_cases import distinct, shape
 from torchtitan_compile_peaks import measure
 
 MODELS = ("qwen3_moe_64_experts_3layers", "qwen3_moe_16_experts_4layers", "qwen3_moe_24_experts_3layers",
@@ -49,19 +47,8 @@ def drawn_beside():
 
 
 def cases():
-    seen = []
-    for entry in (*drawn(), *drawn_beside()):
-        if entry not in seen:
-            seen.append(entry)
-            yield entry
+    return distinct((*drawn(), *drawn_beside()))
 
 
 if __name__ == "__main__":
-    if "--list" in sys.argv:
-        for world, rank in sorted({(entry.get("world", 1), rank_of(entry)) for entry in cases()}):
-            print(world, rank)
-        sys.exit()
-    for name, value in torchtitan_peaks.ALONE.items():
-        os.environ.setdefault(name, value)
-    sys.exit(emulated_peaks.main(list(cases()), measure, __doc__,
-                                 lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0"))))
+    sys.exit(torchtitan_peaks.main(list(cases()), measure, __doc__))

@@ -6,13 +6,11 @@ As torchtitan_peaks.py, of steps that a seeded generator draws: its TensorParall
 models/llama4/infra/parallelize.py, apply_moe_ep_tp).
 """
 
-import os
 import random
 import sys
 
-import emulated_peaks
 import torchtitan_peaks
-from torchtitan_cases import rank_of, shape
+from torchtitan_cases import shape
 
 MODELS = ("qwen3_moe_64_experts_3layers", "qwen3_moe_16_experts_4layers", "qwen3_moe_24_experts_3layers",
           "qwen3_moe_30b_2layers")
@@ -35,7 +33,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    for name, value in torchtitan_peaks.ALONE.items():
-        os.environ.setdefault(name, value)
-    sys.exit(emulated_peaks.main(list(cases()), torchtitan_peaks.measure, __doc__,
-                                 lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0"))))
+    sys.exit(torchtitan_peaks.main(list(cases()), torchtitan_peaks.measure, __doc__))

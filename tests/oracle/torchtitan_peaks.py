@@ -206,8 +206,17 @@ def measure(entry):
     return figures
 
 
-if __name__ == "__main__":
+def main(entries, measure, doc):
+    """emulated_peaks.main of this rank's cases; `--list` prints the worlds and ranks that there are."""
+    if "--list" in sys.argv:
+        for world, rank in sorted({(entry.get("world", 1), rank_of(entry)) for entry in entries}):
+            print(world, rank)
+        return 0
     for name, value in ALONE.items():  # torchrun's variables, which a dryrun of one rank has not
         os.environ.setdefault(name, value)
-    sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__,
-                                 lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0"))))
+    return emulated_peaks.main(entries, measure, doc,
+                               lambda entry: rank_of(entry) == int(os.environ.get("RANK", "0")))
+
+
+if __name__ == "__main__":
+    sys.exit(main(list(all_cases()), measure, __doc__))

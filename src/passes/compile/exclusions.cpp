@@ -76,13 +76,22 @@ bool of_many_kernels(const ModelSpec& m, const StepConfig& c) {
          (m.eager_attention_only && !model::caps_in_flash(m, c));
 }
 
+bool by_budget(const StepConfig& c) {
+  return c.memory.ac == AcMode::memory_budget || c.memory.ac == AcMode::budget;
+}
+
+/// Checkpoints of none or of whole blocks, or what the partitioner keeps.
+bool keeps_blocks_whole(const StepConfig& c) {
+  const AcMode ac = c.memory.ac;
+  return ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
+         ac == AcMode::selective || by_budget(c);
+}
+
 /// Scores whose ops the joint graph has.
 bool scores_traced(const ModelSpec& m, const StepConfig& c) {
-  const AcMode ac = c.memory.ac;
-  const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
-                     ac == AcMode::selective || ac == AcMode::memory_budget;
-  return known && !m.fp32_scores && !m.narrow_softmax && !m.alibi && !whole(c) &&
-         c.device.gpu != "cpu" && c.runtime.kind != Runtime::ac_trainer;
+  return keeps_blocks_whole(c) && c.memory.ac != AcMode::budget && !m.fp32_scores &&
+         !m.narrow_softmax && !m.alibi && !whole(c) && c.device.gpu != "cpu" &&
+         c.runtime.kind != Runtime::ac_trainer;
 }
 
 /// The first sliding window within the sequence, for which transformers builds a mask; 0: none.
@@ -169,8 +178,7 @@ constexpr Exclusion of_compiled[] = {
        return "--kernels compiled for " + m.family + ", run by the trainer";
      }},
     {"--kernels compiled, attention that is not one kernel, --ac budget:SIZE, --compile-unit "
-     "model, "
-     "--gpu cpu, the trainer, or scores in another dtype or with distances",
+     "model, --gpu cpu, the trainer, or scores in another dtype or with distances",
      "what is made of its scores there is not planned",
      "use --ac memory-budget:F, --compile-unit block, --attn auto, flash or cudnn where the model "
      "has it, or --kernels eager",
@@ -198,10 +206,8 @@ constexpr Exclusion of_compiled[] = {
      "that, DeepSpeed's hooks and budgets around flash-attn's own op are not planned yet",
      "use --batch 2 or more, --shard zero2 or fsdp2, --ac none or full, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       const AcMode ac = c.memory.ac;
        return compiled(c) && model::caps_in_flash(m, c) && !breaks_at_attention(m, c) &&
-              (c.run.batch == 1 || c.layout.zero3() || ac == AcMode::memory_budget ||
-               ac == AcMode::budget);
+              (c.run.batch == 1 || c.layout.zero3() || by_budget(c));
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled --attn flash for " + m.family;
@@ -261,12 +267,9 @@ constexpr Exclusion of_compiled[] = {
      "a checkpoint around other than one block is not planned compiled yet",
      "use one of those, with --ac-scope block",
      [](const ModelSpec& m, const StepConfig& c) {
-       const AcMode ac = c.memory.ac;
-       const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
-                          ac == AcMode::selective || ac == AcMode::memory_budget ||
-                          ac == AcMode::budget;
-       const bool of_submodules = ac == AcMode::full && breaks_at_attention(m, c);
-       return compiled(c) && (!known || (c.memory.scope != AcScope::block && !of_submodules));
+       const bool of_submodules = c.memory.ac == AcMode::full && breaks_at_attention(m, c);
+       return compiled(c) &&
+              (!keeps_blocks_whole(c) || (c.memory.scope != AcScope::block && !of_submodules));
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --ac " + ac_option(c) +
@@ -286,9 +289,7 @@ constexpr Exclusion of_compiled[] = {
      "compute-intensive ops, cuDNN's is not",
      "give --attn cudnn (what an H100 runs) or flash",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) &&
-              (c.memory.ac == AcMode::memory_budget || c.memory.ac == AcMode::budget) &&
-              c.run.attention == Attention::automatic;
+       return compiled(c) && by_budget(c) && c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
     {"--kernels compiled --quantize nf4 or nf4-double, FSDP",
@@ -432,9 +433,7 @@ constexpr Exclusion of_compiled[] = {
      "which pieces DeepSpeed's hooks leave of experts, and where budgets cut them, is not planned",
      "use --shard zero2 or fsdp2, or --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       const AcMode ac = c.memory.ac;
-       return compiled(c) && c.layout.zero3() &&
-              (m.moe || ac == AcMode::memory_budget || ac == AcMode::budget);
+       return compiled(c) && c.layout.zero3() && (m.moe || by_budget(c));
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled --shard zero3" +

@@ -35,14 +35,19 @@ struct TargetRow {
 /// Its first operand is a buffer that is there, which it writes at places.
 [[nodiscard]] bool adds_into(Target target);
 
+/// The dimensions of a permute, its `Node::index`: of a matrix, of heads and tokens, of rows and
+/// columns of each head's matrix, the same with batch and heads in one.
+namespace permuted {
+inline constexpr std::int64_t matrix = 10, heads = 213, rows = 132, batched_rows = 21;
+}  // namespace permuted
+
 struct Node {
   Target target{};
   NodeList inputs;
   ir::Shape shape;
   DType dtype = DType::bf16;
-  /// getitem: which output; slice, slice_scatter: where it starts; permute: 10 for a transposed
-  /// matrix, 213 for heads and tokens, 132 and 21 for rows and columns of each head's matrix. With
-  /// `number` a part of what makes two nodes the same.
+  /// getitem: which output; slice, slice_scatter: where it starts; `permuted`.
+  /// With `number` a part of what makes two nodes the same.
   std::int64_t index = 0;
   double number = 0;
   bool swapped = false;           ///< in memory its dimensions 1 and 2 are the other way round

@@ -45,8 +45,6 @@ std::int64_t padded_bytes(const Node& node) {
   return node.shape.rank() == 0 ? element : stride * node.shape[0] * element;
 }
 
-constexpr std::int64_t of_rows = 132;  ///< permute's, joint_graph.hpp: Node::index
-
 struct Kernel {
   Sort sort = Sort::pointwise;
   std::int64_t space = 0;      ///< elements that it walks over
@@ -147,7 +145,7 @@ class Writer {
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
     const bool of_four = t == Target::permute && node(n).shape.rank() == 4;
-    const bool turned = of_four && node(n).index == of_rows;
+    const bool turned = of_four && node(n).index == permuted::rows;
     place.permuted = place.permuted != (of_four && !turned);
     place.in_parts = place.in_parts || turned || t == Target::slice || t == Target::select ||
                      t == Target::cat || t == Target::slice_scatter || t == Target::split;

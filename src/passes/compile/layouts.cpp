@@ -11,8 +11,6 @@ namespace {
 using ir::Shape;
 using Strides = std::vector<std::int64_t>;
 constexpr std::size_t heads = 1, tokens = 2;
-/// permute's, joint_graph.hpp: Node::index
-constexpr std::int64_t of_heads = 213, of_rows = 132;
 
 /// A load of a buffer (dependencies.MemoryDep): at which place, and how far apart neighbours of
 /// each dimension are.
@@ -90,8 +88,9 @@ class Layouts {
   [[nodiscard]] bool swapped(NodeId n) const {
     if (m_.is_given(n) || !m_.is_view(n)) return swapped_[at(n)];
     const Node& view = node(n);
-    if (view.target == Target::permute && view.index == of_heads) return !swapped(view.inputs[0]);
-    const bool turned = view.target == Target::permute && view.index == of_rows;
+    if (view.target == Target::permute && view.index == permuted::heads)
+      return !swapped(view.inputs[0]);
+    const bool turned = view.target == Target::permute && view.index == permuted::rows;
     const bool same = view.target == Target::expand && view.shape == node(view.inputs[0]).shape;
     const bool part = view.target == Target::slice || view.target == Target::getitem;
     return (part || turned || same) && swapped(view.inputs[0]);
@@ -170,9 +169,9 @@ class Layouts {
       for (auto [buffer, place, strides] : loads_of(in)) {
         switch (made.target) {
           case Target::permute:
-            if (made.index == of_heads)
+            if (made.index == permuted::heads)
               std::swap(strides[heads], strides[tokens]);
-            else if (made.index == of_rows)
+            else if (made.index == permuted::rows)
               std::swap(strides[2], strides[3]);
             else
               std::swap(strides[0], strides[1]);

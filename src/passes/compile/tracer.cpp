@@ -15,8 +15,6 @@ Shape with_last(Shape shape, std::int64_t size) {
 namespace {
 
 Shape as_matrix(const Shape& shape) { return {shape.numel() / shape.back(), shape.back()}; }
-/// permute's dimensions, as an index of the node.
-constexpr std::int64_t of_matrix = 10, of_heads = 213;  // of_experts: tracer_experts.cpp
 
 }  // namespace
 
@@ -143,7 +141,8 @@ NodeId Tracer::permute_node(NodeId x, bool heads) {
   const std::int64_t first = shape[a];
   shape.set(a, shape[b]);
   shape.set(b, first);
-  return emit(Target::permute, {x}, shape, node(x).dtype, heads ? of_heads : of_matrix);
+  return emit(Target::permute, {x}, shape, node(x).dtype,
+              heads ? permuted::heads : permuted::matrix);
 }
 
 /// A function's input, which the decomposition of its backward casts by itself, once more.

@@ -8,8 +8,7 @@ using ir::Shape;
 
 namespace {
 
-constexpr std::int64_t of_experts = 21;  // permute's dimensions: the last two
-constexpr std::int64_t asked_for = 1;    // of a view whose first size was -1: another to CSE
+constexpr std::int64_t asked_for = 1;  // of a view whose first size was -1: another to CSE
 /// ir.py, Reduction.create; config.py: unroll_reductions_threshold. Fewer are written out.
 constexpr std::int64_t least_reduction = 8;
 
@@ -144,8 +143,8 @@ Tensor Tracer::cumsum(Tensor x) { return made(like(Target::cumsum, {x.node}, x.n
 
 Tensor Tracer::grouped_product(Tensor rows, Tensor weight, Tensor offsets) {
   const Shape s = shape(rows), w = shape(weight);
-  const NodeId turned =
-      emit(Target::permute, {weight.node}, {w[0], w[2], w[1]}, dtype(weight), of_experts);
+  const NodeId turned = emit(Target::permute, {weight.node}, {w[0], w[2], w[1]}, dtype(weight),
+                             permuted::batched_rows);
   const NodeId y =
       emit(Target::grouped_mm, {rows.node, turned, offsets.node}, {s[0], w[1]}, dtype(rows));
   return made(y, rows.requires_grad || weight.requires_grad, [=, this](NodeId g) {
@@ -154,7 +153,7 @@ Tensor Tracer::grouped_product(Tensor rows, Tensor weight, Tensor offsets) {
       give(weight, emit(Target::grouped_mm, {columns, rows.node, offsets.node}, w, node(g).dtype));
     }
     if (rows.requires_grad) {
-      const NodeId back = emit(Target::permute, {turned}, w, dtype(weight), of_experts);
+      const NodeId back = emit(Target::permute, {turned}, w, dtype(weight), permuted::batched_rows);
       give(rows, emit(Target::grouped_mm, {g, back, offsets.node}, s, node(g).dtype));
     }
   });

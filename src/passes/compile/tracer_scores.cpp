@@ -8,9 +8,6 @@ using ir::Shape;
 
 namespace {
 
-/// permute's dimensions: the last two, of four and of three.
-constexpr std::int64_t of_rows = 132, of_batched = 21;
-
 Shape with_rows_as_columns(Shape shape) {
   const std::size_t last = shape.rank() - 1;
   const std::int64_t columns = shape[last];
@@ -24,7 +21,7 @@ Shape with_rows_as_columns(Shape shape) {
 NodeId Tracer::turned_node(NodeId x) {
   const bool swapped = node(x).swapped;
   const NodeId y = emit(Target::permute, {x}, with_rows_as_columns(node(x).shape), node(x).dtype,
-                        node(x).shape.rank() == 4 ? of_rows : of_batched);
+                        node(x).shape.rank() == 4 ? permuted::rows : permuted::batched_rows);
   graph_.node(y).swapped = swapped;
   return y;
 }
