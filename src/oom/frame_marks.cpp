@@ -88,6 +88,7 @@ constexpr Row rows[] = {
     {"", "", "past_key_values.update", Role::kv_cache, "the KV cache"},
     {"", "", "past_key_value.update", Role::kv_cache, "the KV cache"},
     {"", "allocate_kv_cache", "", Role::kv_cache, "the engine's KV blocks"},
+    {"bert_padding.py", "", "", Role::activation, "rows without padding, as flash-attn has them"},
     {"", "", "softmax(attn_weights", Role::scores, "attention scores"},
     {"", "", "softmax(scores", Role::scores, "attention scores"},
     {"", "eager_attention_forward", "", Role::scores, "attention scores"},
@@ -135,7 +136,10 @@ struct PhaseRow {
 /// The first that any frame meets, outermost first but in this order: a generation runs a forward,
 /// a backward recomputes one.
 constexpr PhaseRow phases[] = {
-    {"", "generate", "", "generation"},
+    {"generation/", "generate", "", "generation"},
+    {"", "generate_sequences", "", "generation"},
+    {"", "_generate", "", "generation"},
+    {"", "", ".generate(", "generation"},
     {"", "_sample", "", "generation"},
     {"", "determine_num_available_blocks", "", "the engine's start"},
     {"", "profile_run", "", "the engine's start"},
@@ -222,11 +226,28 @@ void read_compiled(const Frame& frame, Marks& marks) {
 
 std::string short_place(const Frame& frame) {
   std::string_view file = frame.file;
-  if (const std::size_t packages = file.rfind("site-packages/"); packages != std::string_view::npos)
-    file.remove_prefix(packages + std::string_view("site-packages/").size());
-  else if (file.size() > 60)
-    file.remove_prefix(file.size() - 60);
+  constexpr std::string_view packages = "-packages/";  // site-packages/, Debian's dist-packages/
+  constexpr std::size_t longest = 60;
+  if (const std::size_t at = file.rfind(packages); at != std::string_view::npos)
+    file.remove_prefix(at + packages.size());
+  else if (file.size() > longest)
+    file.remove_prefix(std::min(file.find('/', file.size() - longest), file.size() - longest) + 1);
   return file.empty() ? std::string() : std::string(file) + ":" + std::to_string(frame.line);
+}
+
+/// ".../models/qwen2/modeling_qwen2.py": "qwen2", of the innermost frame that has such a file.
+std::string model_type_of(std::span<const Frame> frames) {
+  constexpr std::string_view before = "/modeling_", after = ".py";
+  for (std::size_t i = frames.size(); i-- > 0;) {
+    const std::string_view file = frames[i].file;
+    const std::size_t at = file.rfind(before);
+    if (at == std::string_view::npos || !file.ends_with(after)) continue;
+    std::string_view type = file.substr(at + before.size());
+    type.remove_suffix(after.size());
+    const std::size_t folder = file.rfind('/', at - 1) + 1;  // npos + 1 is 0
+    if (at > 0 && file.substr(folder, at - folder) == type) return std::string(type);
+  }
+  return "";
 }
 
 }  // namespace
@@ -249,6 +270,7 @@ Marks marks_of(std::span<const Frame> frames) {
     break;
   }
   read_compiled(frames.back(), marks);
+  marks.model_type = model_type_of(frames);
   return marks;
 }
 

@@ -28,6 +28,7 @@ struct Marks {
   std::string words;  ///< "fp32 logits for the entropy"
   std::string phase;  ///< "forward", "loss", "backward", "optimizer", "generation", "set-up", …
   std::string where;  ///< the frame that says it: "verl/utils/torch_functional.py:148"
+  std::string model_type;    ///< as transformers has it, by a file of its: "qwen2"
   std::int64_t width = 0;    ///< elements of a row, where the source says it
   std::int64_t element = 0;  ///< bytes of an element, likewise
 };

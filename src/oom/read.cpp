@@ -177,6 +177,17 @@ bool alike(const Error& a, const Error& b) {
          (innermost(a) == innermost(b) || a.frames.empty() || b.frames.empty());
 }
 
+/// What the same process says after line `at`, until its next error.
+std::vector<Line> said_after(const std::vector<Line>& lines, std::size_t at) {
+  constexpr std::size_t most = 1000;
+  std::vector<Line> said;
+  for (std::size_t i = at + 1; i < std::min(lines.size(), at + most); ++i) {
+    if (lines[i].text.find("Tried to allocate") != std::string::npos) break;
+    if (same_process(lines[i], lines[at])) said.push_back(lines[i]);
+  }
+  return said;
+}
+
 void merge(std::vector<std::int64_t>& into, const std::vector<std::int64_t>& from) {
   for (const std::int64_t n : from)
     if (std::find(into.begin(), into.end(), n) == into.end() && into.size() < 4096)
@@ -284,6 +295,7 @@ std::vector<Error> read_errors(std::string_view text) {
     Error& error = is_cut ? *cut : *found;
     if (line.rank >= 0) error.ranks.push_back(line.rank);
     error.frames = tracebacks.take(line);
+    if (error.frames.empty()) error.frames = frames_upwards(said_after(lines, i));
     if (found) add(errors, std::move(*found));
   }
   if (errors.empty() && cut) errors.push_back(std::move(*cut));

@@ -10,31 +10,33 @@ namespace {
 constexpr std::int64_t mib = 1 << 20, most_rows = std::int64_t{1} << 24;
 constexpr std::size_t most_candidates = 8;
 
-/// Vocabularies that many published models have, as their config.json says, and the year of the
-/// first of them.
+/// Vocabularies that many published models have, as their config.json says, the year of the first
+/// of them, and the model_type of those models in transformers.
 struct Vocabulary {
   std::int64_t size;
   const char* models;
   int since;
+  std::initializer_list<std::string_view> types;
 };
-constexpr Vocabulary vocabularies[] = {{151936, "Qwen 2, 2.5 and 3", 2023},
-                                       {152064, "Qwen 2.5 from 7B on", 2024},
-                                       {128256, "Llama 3", 2024},
-                                       {248320, "Qwen 3.5", 2026},
-                                       {262144, "Gemma 3", 2025},
-                                       {262208, "Gemma 3 with images", 2025},
-                                       {256000, "Gemma 1 and 2", 2024},
-                                       {32000, "Llama 2, Mistral", 2023},
-                                       {131072, "Mistral Nemo, Small", 2024},
-                                       {129280, "DeepSeek V3", 2024},
-                                       {102400, "DeepSeek V2", 2023},
-                                       {201088, "gpt-oss", 2025},
-                                       {200064, "Phi 4 mini", 2025},
-                                       {100352, "Phi 4, OLMo 2", 2024},
-                                       {32064, "Phi 3", 2024},
-                                       {151552, "GLM 4", 2024},
-                                       {49152, "SmolLM", 2024},
-                                       {50257, "GPT-2", 2019}};
+const Vocabulary vocabularies[] = {
+    {151936, "Qwen 2, 2.5 and 3", 2023, {"qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}},
+    {152064, "Qwen 2.5 from 7B on", 2024, {"qwen2", "qwen2_5_vl", "qwen2_vl"}},
+    {128256, "Llama 3", 2024, {"llama", "mllama"}},
+    {248320, "Qwen 3.5", 2026, {"qwen3_5", "qwen3_5_moe"}},
+    {262144, "Gemma 3", 2025, {"gemma3", "gemma4"}},
+    {262208, "Gemma 3 with images", 2025, {"gemma3"}},
+    {256000, "Gemma 1 and 2", 2024, {"gemma", "gemma2"}},
+    {32000, "Llama 2, Mistral", 2023, {"llama", "mistral", "mixtral"}},
+    {131072, "Mistral Nemo, Small", 2024, {"mistral", "mistral3"}},
+    {129280, "DeepSeek V3", 2024, {"deepseek_v3"}},
+    {102400, "DeepSeek V2", 2023, {"deepseek_v2"}},
+    {201088, "gpt-oss", 2025, {"gpt_oss"}},
+    {200064, "Phi 4 mini", 2025, {"phi3"}},
+    {100352, "Phi 4, OLMo 2", 2024, {"phi3", "olmo2"}},
+    {32064, "Phi 3", 2024, {"phi3"}},
+    {151552, "GLM 4", 2024, {"glm", "glm4"}},
+    {49152, "SmolLM", 2024, {"llama"}},
+    {50257, "GPT-2", 2019, {"gpt2"}}};
 constexpr int last_of_old_wording = 2023;  ///< PyTorch 2.1, of that October, writes it anew
 
 enum class Rows : std::uint8_t { tokens, pairs, none };
@@ -95,6 +97,13 @@ std::vector<std::int64_t> logits_elements(const Marks& marks) {
   return sorted ? std::vector<std::int64_t>{12, 8, 4} : std::vector<std::int64_t>{4, 2};
 }
 
+/// Megatron-LM pads the vocabulary to a multiple of --make-vocab-size-divisible-by, 128, times the
+/// ranks that share it (megatron/training/tokenizer/tokenizer.py, _vocab_size_with_padding).
+std::int64_t padded_part(std::int64_t vocab, std::int64_t tp) {
+  constexpr std::int64_t divisible_by = 128;
+  return (vocab + divisible_by * tp - 1) / (divisible_by * tp) * divisible_by;
+}
+
 std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c, const Marks& marks) {
   // vLLM's layers have them in one, whatever the model's own have.
   const bool engine = marks.words.find("engine") != std::string::npos;
@@ -106,8 +115,13 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c, const
     if (width > 0) forms.push_back({role, what, Rows::tokens, width, std::move(elements)});
   };
   tokens(Role::logits, "logits", m.vocab, logits_elements(marks));
-  if (tp > 1)
-    tokens(Role::logits, "logits of this rank's vocabulary", m.vocab / tp, logits_elements(marks));
+  if (tp > 1) {
+    const std::int64_t part = (m.vocab + tp - 1) / tp, padded = padded_part(m.vocab, tp);
+    tokens(Role::logits, "logits of this rank's vocabulary", part, logits_elements(marks));
+    if (padded != part)
+      tokens(Role::logits, "logits of this rank's vocabulary, padded as Megatron does", padded,
+             logits_elements(marks));
+  }
   tokens(Role::activation, "an MLP's activation", m.intermediate / tp, {2, 4});
   if (m.fused_gate_up)
     tokens(Role::activation, "an MLP's gate and up projection", 2 * m.intermediate / tp, {2, 4});
@@ -160,6 +174,17 @@ int roundness(std::int64_t n) {
   return zeros >= 10 ? 4 : zeros >= 8 ? 3 : zeros >= 6 ? 1 : 0;
 }
 
+/// Of so many vocabularies one or another has any size in rows that are no round number, and in a
+/// wide range of them in rather round ones: a unit of 150 ranges is met by one of them in a fifth
+/// of all texts.
+bool met_by_chance(const Candidate& c, const Marks& marks) {
+  // A sampler's rows are sequences, of which vLLM takes so many by default (max_num_seqs).
+  if (marks.words.find("sorted") != std::string::npos) return c.rows != 256 && c.rows != 1024;
+  constexpr std::int64_t least_unit = 1024, ranges = 150;
+  const std::int64_t range = c.most_rows - c.least_rows + 1, unit = c.rows & -c.rows;
+  return unit < std::max(least_unit, range * ranges);
+}
+
 std::int64_t roundest(std::int64_t least, std::int64_t most) {
   for (int zeros = 24; zeros > 0; --zeros) {
     const std::int64_t unit = std::int64_t{1} << zeros, n = (most / unit) * unit;
@@ -179,6 +204,13 @@ bool is_planned(std::int64_t least, std::int64_t most, const StepConfig& c, std:
       return true;
     }
   return false;
+}
+
+/// A pass takes as many tokens as are planned, or some times that where lengths vary; the more
+/// are needed the less likely it is.
+int beyond_plan(std::int64_t rows, const StepConfig& c) {
+  const std::int64_t times = rows / std::max<std::int64_t>(1, planned_rows(c));
+  return times < 8 ? 0 : times < 64 ? 3 : 12;
 }
 
 int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
@@ -217,6 +249,7 @@ void match_tokens(const Form& form, const Range& asked, const Marks& marks,
     c.rows = roundest(c.least_rows, c.most_rows);
     c.planned = config != nullptr && is_planned(c.least_rows, c.most_rows, *config, c.rows);
     c.score = score_of(c, marks, i);
+    if (config != nullptr) c.score -= beyond_plan(c.rows, *config);
     if (old_wording && form.since > last_of_old_wording) c.score -= 2;
     into.push_back(std::move(c));
   }
@@ -260,6 +293,10 @@ void match_fixed(const Form& form, const Range& asked, const Marks& marks,
   }
 }
 
+bool of_type(const Vocabulary& v, std::string_view type) {
+  return type.empty() || std::find(v.types.begin(), v.types.end(), type) != v.types.end();
+}
+
 /// What the vocabularies of well-known models make of it, where the rows are round.
 std::vector<Form> known_vocabularies(const Marks& marks) {
   std::vector<Form> forms;
@@ -272,8 +309,9 @@ std::vector<Form> known_vocabularies(const Marks& marks) {
   if (marks.role == Role::gradient || marks.role == Role::unknown) add_buckets(forms);
   if (marks.role != Role::logits && marks.role != Role::unknown) return forms;
   for (const Vocabulary& v : vocabularies)
-    forms.push_back({Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size,
-                     logits_elements(marks), v.since});
+    if (of_type(v, marks.model_type))
+      forms.push_back({Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size,
+                       logits_elements(marks), v.since});
   return forms;
 }
 
@@ -309,11 +347,11 @@ std::vector<Candidate> candidates(const Error& error, const Marks& marks,
     if (form.rows == Rows::pairs) match_pairs(form, asked, marks, config, found);
     if (form.rows == Rows::none) match_fixed(form, asked, marks, found);
   }
-  constexpr int said = 3;   // by something beside its size
-  constexpr int round = 4;  // of so many vocabularies one or another has any size in other rows
-  if (model == nullptr)
+  constexpr int said = 3;  // by something beside its size
+  const bool whose = model != nullptr || (marks.role == Role::logits && !marks.model_type.empty());
+  if (!whose)
     std::erase_if(found, [&](const Candidate& c) {
-      return c.width != marks.width && c.rows > 0 && roundness(c.rows) < round;
+      return c.width != marks.width && c.rows > 0 && met_by_chance(c, marks);
     });
   std::erase_if(found, [](const Candidate& c) { return c.score < said; });
   std::stable_sort(found.begin(), found.end(),

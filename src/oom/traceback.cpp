@@ -158,4 +158,25 @@ std::vector<Frame> Tracebacks::take(const Line& line) {
   return std::move(open.frames);
 }
 
+std::vector<Frame> frames_upwards(std::span<const Line> after) {
+  std::vector<Frame> frames;
+  std::string_view source;
+  for (const Line& line : after) {
+    const std::string_view text = trimmed(line.text);
+    if (text.empty() || text.find("Traceback (most recent call last)") != std::string_view::npos)
+      break;
+    if (only_marks(text)) continue;
+    if (std::optional<Frame> frame = python_frame(text)) {
+      if (source.empty() || frames.size() == most_frames) break;
+      frame->source = source;
+      source = {};
+      frames.push_back(std::move(*frame));
+    } else {
+      source = text;
+    }
+  }
+  std::reverse(frames.begin(), frames.end());
+  return frames;
+}
+
 }  // namespace ac_advisor::oom

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,9 @@ class Tracebacks {
   void add(Open& open, Frame frame, Source wants);
   std::map<std::string, Open> open_;
 };
+
+/// Frames of a log that was pasted newest line first: what stands after the error, each source line
+/// above its `File "…"`. Outermost first; none where the lines are in order.
+[[nodiscard]] std::vector<Frame> frames_upwards(std::span<const Line> after);
 
 }  // namespace ac_advisor::oom

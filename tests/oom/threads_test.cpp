@@ -2,6 +2,8 @@
 // the model's own figures.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/oom/explain.hpp"
@@ -226,6 +228,75 @@ TEST_CASE("oom: what helps where a weight is loaded is no smaller batch") {
   CHECK(any(loaded, "8 or 4 bits"));
   CHECK_FALSE(any(loaded, "micro-batch"));
   CHECK(any(suggestions(frame("/a.py", 1, "forward", "self.act_fn(x)")), "micro-batch"));
+}
+
+TEST_CASE("oom: a log pasted newest line first, and Megatron's padded vocabulary, slime#1951") {
+  const std::string text =
+      Message{
+          "58.15 GiB",
+          "139.81 GiB",
+          "47.69 GiB",
+          "82.55 GiB",
+          "2.06 GiB",
+          "Process 22249 has 3.24 GiB memory in use. Including non-PyTorch memory, this process "
+          "has 88.83 GiB memory in use. "}
+          .text() +
+      "                               ^^^^^^^^^^^^^^\n"
+      "    log_prob = compute_log_probs(logits.clone(), tokens, tp_group)\n"
+      "   File \"/root/slime/slime/utils/ppo_utils.py\", line 672, in "
+      "calculate_log_probs_and_entropy\n";
+  CHECK(explain(text).role == "a copy of the logits");
+  const Finding f = explain(text, model::load_model("Qwen/Qwen3-4B"),
+                            {{"--world", "4"}, {"--tp", "2"}, {"--seq", "9216"}});
+  // 151,936 are padded to a multiple of 2 x 128, so that a rank has 76,032.
+  CHECK(f.tensor->width == 76032);
+  CHECK(f.tensor->element == 4);
+  CHECK(std::abs(f.tensor->rows - 205280) <= 64);  // as the thread says
+}
+
+TEST_CASE("oom: a file of transformers says whose vocabulary it is, simplescaling/s1#106") {
+  const std::string frames =
+      frame("/usr/local/lib/python3.10/dist-packages/transformers/models/qwen2/modeling_qwen2.py",
+            1183, "forward",
+            "loss = self.loss_function(logits, labels, self.vocab_size, **loss_kwargs)") +
+      frame("/usr/local/lib/python3.10/dist-packages/torch/nn/functional.py", 3479, "cross_entropy",
+            "return torch._C._nn.cross_entropy_loss(");
+  const std::string text =
+      Message{"9.37 GiB", "139.72 GiB", "952.69 MiB", "130.77 GiB", "4.76 GiB", "", frames}.text();
+  const Finding alone = explain(text);
+  CHECK(alone.where == "torch/nn/functional.py:3479");
+  CHECK(alone.tensor->what == "logits, of Qwen 2, 2.5 and 3");
+  CHECK(alone.tensor->element == 4);
+  CHECK_FALSE(alone.tensor->certain);
+  const Finding f =
+      explain(text, model::load_model("Qwen/Qwen2.5-32B-Instruct"),
+              {{"--world", "8"}, {"--shard", "fsdp2"}, {"--seq", "32768"}, {"--ac", "full"}});
+  CHECK(f.tensor->width == 152064);
+  CHECK(f.tensor->made_by.find("16,5") == 0);
+}
+
+TEST_CASE("oom: rows that are round by chance, or too many for any pass, name nothing") {
+  // ToolRL#39: of 24 rows that 4.93 GiB allow another vocabulary has 10,240 among them.
+  const Finding some =
+      explain(Message{"4.93 GiB", "23.69 GiB", "2.20 GiB", "20.53 GiB", "516.21 MiB", "",
+                      frame("/w/verl/utils/torch_functional.py", 97, "entropy_from_logits",
+                            "pd = torch.nn.functional.softmax(logits, dim=-1)")}
+                  .text());
+  CHECK(some.role == "softmax of the logits, for their entropy");
+  CHECK_FALSE(some.tensor);
+
+  // axolotl#971: a gather by rows that are no rows; generate_qkv generates nothing.
+  const std::string text =
+      frame("/w/axolotl/monkeypatch/mistral_attn_hijack_flash.py", 340, "generate_qkv",
+            "q_unpad, indices_q, cu_seqlens_q, max_seqlen_q = unpad_input(") +
+      frame("/v/site-packages/flash_attn/bert_padding.py", 17, "forward", "return torch.gather(") +
+      "torch.cuda.OutOfMemoryError: " +
+      old_message("341.70 GiB", "0", "79.33 GiB", "10.00 GiB", "60.31 MiB", "12.21 GiB");
+  const Finding none = explain(text, model::load_model("mistral-7b"),
+                               {{"--batch", "1"}, {"--seq", "8192"}, {"--packing", "4"}});
+  CHECK(none.role == "rows without padding, as flash-attn has them");
+  CHECK(none.phase == "forward");
+  CHECK_FALSE(none.tensor);
 }
 
 }  // namespace ac_advisor::test
