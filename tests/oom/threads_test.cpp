@@ -193,6 +193,14 @@ TEST_CASE("oom: a kind is told without a tensor where a text has no more") {
   CHECK(rows.role.find("logits") != std::string::npos);
   CHECK_FALSE(rows.tensor);
 
+  const Finding pairs = explain(  // ms-swift#2044, likewise
+      after_each("[rank1]: ",
+                 "    per_token_logps = torch.gather(logits.log_softmax(-1), dim=2, "
+                 "index=labels.unsqueeze(2))\n" +
+                     Message{"8.36 GiB", "47.50 GiB", "1.52 GiB", "40.30 GiB", "4.91 GiB"}.text()));
+  CHECK(pairs.role == "log-softmax of the logits");
+  CHECK_FALSE(pairs.tensor);
+
   // LLaMA-Factory#3277: nothing but a size, and another process on the device
   const Finding size =
       explain(Message{"268.00 MiB", "79.15 GiB", "164.62 MiB", "43.82 GiB", "21.69 MiB",
@@ -273,6 +281,19 @@ TEST_CASE("oom: a file of transformers says whose vocabulary it is, simplescalin
               {{"--world", "8"}, {"--shard", "fsdp2"}, {"--seq", "32768"}, {"--ac", "full"}});
   CHECK(f.tensor->width == 152064);
   CHECK(f.tensor->made_by.find("16,5") == 0);
+}
+
+TEST_CASE("oom: the LM head's product, by a file of Llama's, llama-cookbook#949") {
+  const std::string text = after_each(
+      "[rank0]: ", frame("/v/site-packages/transformers/models/llama/modeling_llama.py", 837,
+                         "forward", "logits = self.lm_head(hidden_states[:, slice_indices, :])") +
+                       frame("/v/site-packages/torch/nn/modules/linear.py", 125, "forward",
+                             "return F.linear(input, self.weight, self.bias)") +
+                       Message{"3.91 GiB", "14.61 GiB", "1.99 GiB", "8.50 GiB", "3.96 GiB"}.text());
+  const Finding f = explain(text);
+  CHECK(f.role == "logits");
+  CHECK(f.tensor->what == "logits, of Llama 3");
+  CHECK(f.tensor->bytes == 8192LL * 128256 * 4);
 }
 
 TEST_CASE("oom: rows that are round by chance, or too many for any pass, name nothing") {
