@@ -153,7 +153,7 @@ if(TARGET fake_range_profiler)
   add_dependencies(unit_tests fake_range_profiler fake_driver fake_nvperf)
 endif()
 
-if(TARGET ac-advisor)
+if(TARGET ac-advisor AND NOT AC_ADVISOR_SANITIZE)
   add_test(NAME "unit:the Python package from its sources, with the program's schemas"
     COMMAND "${CMAKE_COMMAND}" -E env "AC_ADVISOR=$<TARGET_FILE:ac-advisor>"
       "AC_ADVISOR_SOURCE=${PROJECT_SOURCE_DIR}" "PYTHONPATH=${PROJECT_SOURCE_DIR}/python"
