@@ -211,7 +211,7 @@ std::vector<ShownOption> shown_options(const CommandRow& command) {
   // What the answer is for comes first: the GPU.
   using enum OptionGroup;
   if (command.step)
-    for (const OptionGroup group : {device, model, memory, adapters, parallelism, precision})
+    for (const OptionGroup group : {device, model, task, memory, adapters, parallelism, precision})
       for (const OptionRow& row : option_table())
         if (row.on_command_line() && row.group == group) step_option(row);
   std::vector<std::string_view> groups;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "ac_advisor/model/option_table.hpp"
 #include "cli/command_table.hpp"
 
 namespace ac_advisor::cli {
@@ -48,28 +49,6 @@ std::string two_columns(const std::string& head, std::string_view text, std::siz
   return out + "\n";
 }
 
-/// What most people need of a step, the GPU first, in fewer words than the table's.
-struct Needed {
-  std::string_view name, text;
-};
-constexpr Needed needed_of_step[] = {
-    {"--gpu", "GPU to plan for (h100-80gb); see ac-advisor devices"},
-    {"--batch", "sequences per GPU and micro-batch (1)"},
-    {"--seq", "tokens per sequence; 8k is 8192 (2048)"},
-    {"--framework", "whose training loop (hf); see ac-advisor frameworks"},
-    {"--world", "GPUs, over all nodes (1)"},
-    {"--shard", "none, ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp:N"},
-    {"--grad-accum", "micro-batches per step (1)"},
-    {"--ac", "checkpointing: none, full, selective, every:K, …"},
-    {"--loss", "ce, chunked:TOKENS, lc-ce, … (ce)"},
-    {"--kernels", "eager, fused or compiled (eager)"},
-    {"--attn", "attention: auto, flash, math, … (auto)"},
-    {"--optimizer", "adamw, adamw-8bit, sgd, … (adamw)"},
-    {"--param-dtype", "dtype of the weights: bf16 or fp32"},
-    {"--autocast", "mixed precision over fp32 weights: bf16 or fp16"},
-    {"--lora", "rank of LoRA adapters on a frozen base (0: none)"},
-    {"--quantize", "of a frozen base: nf4, int8, … (none)"},
-};
 /// Of the program's own options, where a command has too many for a screen.
 constexpr std::string_view needed_of_program[] = {
     "--solve", "--rows", "--to",     "--program", "--emulated", "--model",  "--plan",
@@ -95,7 +74,7 @@ std::vector<ShownOption> needed_by_most(const CommandRow& command) {
     add_own();
     return needed;
   }
-  for (const Needed& n : needed_of_step) add(n.name, n.text, "Step");
+  for (const NeededOption& n : options_needed_by_most()) add(n.name, n.text, "Step");
   add_own();
   return needed;
 }

@@ -298,12 +298,12 @@ constexpr OptionRow table[] = {
              "reward model of such pairs), grpo or rloo (completions that the model writes, by "
              "their rewards; trl has them, and verl grpo) or distillation (such completions, by a "
              "teacher's distributions; trl) (sft)",
-             model})),
+             task})),
         of_trl),
     needing(newer(teacher_row({"--teacher", "teacher", "MODEL",
                                "with --task distillation, the model that is learned from, given as "
                                "MODEL is, of the same vocabulary (none)",
-                               model})),
+                               task})),
             has_teacher),
     needing(
         newer(choice<&S::task, &TaskChoice::reference, references>(
@@ -312,13 +312,13 @@ constexpr OptionRow table[] = {
              "second one; without --lora the default), adapter (the model with its adapters "
              "off; with --lora the default) or precomputed (before training); with --task "
              "grpo or rloo model, adapter or none (beta 0, grpo's default; rloo's are dpo's)",
-             model})),
+             task})),
         has_reference),
     needing(newer(whole<&S::task, &TaskChoice::prompt>(
                 {"--prompt", "prompt", "N",
                  "with --task dpo, kto, orpo, simpo, grpo, rloo or distillation: tokens of each "
                  "sequence that are the prompt's, which are not scored (0)",
-                 model},
+                 task},
                 0, most_tokens)),
             scores_answers),
     needing(newer(mode<apply_rollout, rollout_option>(
@@ -328,14 +328,14 @@ constexpr OptionRow table[] = {
                  "share of it; "
                  "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
                  "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
-                 model},
+                 task},
                 rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
             writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::completion>(
                 {"--completion", "completion", "N",
                  "with --task grpo, rloo or distillation: tokens of the longest completion; --seq "
                  "is then --prompt and it (0: what --seq leaves)",
-                 model},
+                 task},
                 0, most_tokens)),
             writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::group>(
@@ -343,35 +343,35 @@ constexpr OptionRow table[] = {
                  "with --task grpo or rloo: completions of each prompt (num_generations, "
                  "rollout.n), of "
                  "which a step over all ranks has whole groups (0: not said)",
-                 model},
+                 task},
                 0, most_tokens)),
             compares_answers),
     needing(newer(whole<&S::task, &TaskChoice::score_batch>(
                 {"--score-batch", "score_batch", "N",
                  "with --framework verl: rows of a micro-batch that is scored without gradients "
                  "(log_prob_micro_batch_size_per_gpu) (0: as --batch)",
-                 model},
+                 task},
                 0, most_tokens)),
             of_verl),
     needing(newer(flag<&S::task, &TaskChoice::entropy_loss>(
                 {"--entropy-loss", "entropy_loss", "",
                  "with --framework verl: the policy's entropy is part of the loss (entropy_coeff "
                  "other than 0)",
-                 model})),
+                 task})),
             of_verl),
     needing(newer(choice<&S::task, &TaskChoice::router_loss, router_losses>(
                 {"--router-aux-loss", "router_aux_loss", "WHEN",
                  "of a mixture of experts, the routers' auxiliary loss: auto (TRL adds it by the "
                  "configuration's router_aux_loss_coef, others by its output_router_logits), on or "
                  "off (auto)",
-                 model})),
+                 task})),
             of_transformers_loop),
     needing(newer(choice<&S::task, &TaskChoice::parked, parkings>(
                 {"--phase-offload", "phase_offload", "WHAT",
                  "with --framework verl, what is moved to the host's memory while the trainer does "
                  "not need it: none, optimizer (optimizer_offload) or all (param_offload, too) "
                  "(none)",
-                 model})),
+                 task})),
             of_verl),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
@@ -855,6 +855,25 @@ constexpr OptionRow table[] = {
          internal}),
 };
 
+constexpr NeededOption needed_by_most[] = {
+    {"--gpu", "GPU to plan for (h100-80gb); see ac-advisor devices"},
+    {"--batch", "sequences per GPU and micro-batch (1)"},
+    {"--seq", "tokens per sequence; 8k is 8192 (2048)"},
+    {"--framework", "whose training loop (hf); see ac-advisor frameworks"},
+    {"--world", "GPUs, over all nodes (1)"},
+    {"--shard", "none, ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp:N"},
+    {"--grad-accum", "micro-batches per step (1)"},
+    {"--ac", "checkpointing: none, full, selective, every:K, …"},
+    {"--loss", "ce, chunked:TOKENS, lc-ce, … (ce)"},
+    {"--kernels", "eager, fused or compiled (eager)"},
+    {"--attn", "attention: auto, flash, math, … (auto)"},
+    {"--optimizer", "adamw, adamw-8bit, sgd, … (adamw)"},
+    {"--param-dtype", "dtype of the weights: bf16 or fp32"},
+    {"--autocast", "mixed precision over fp32 weights: bf16 or fp16"},
+    {"--lora", "rank of LoRA adapters on a frozen base (0: none)"},
+    {"--quantize", "of a frozen base: nf4, int8, … (none)"},
+};
+
 }  // namespace
 }  // namespace options
 
@@ -864,14 +883,16 @@ bool OptionRow::is_default(const StepConfig& config) const {
 }
 
 const char* title_of(OptionGroup group) {
-  constexpr const char* titles[] = {"Model and batch", "Memory techniques", "Adapters",
-                                    "Parallelism",     "Precision",         "Device",
-                                    "Internal"};
+  constexpr const char* titles[] = {"Model and batch", "Task",        "Memory techniques",
+                                    "Adapters",        "Parallelism", "Precision",
+                                    "Device",          "Internal"};
   static_assert(std::size(titles) == option_group_count);
   return titles[static_cast<std::size_t>(group)];
 }
 
 std::span<const OptionRow> option_table() { return options::table; }
+
+std::span<const NeededOption> options_needed_by_most() { return options::needed_by_most; }
 
 const OptionRow* find_option(std::string_view name) {
   static const std::unordered_map<std::string_view, const OptionRow*> rows = [] {

@@ -185,6 +185,11 @@ TEST_CASE("every option of the table has its control, with a name and its help")
     ++count;
   }
   CHECK(page.browser.evaluate("document.querySelectorAll('#groups .control').length") == count);
+  CHECK(page.browser.evaluate(
+            "[...document.querySelectorAll('#groups details[open] .control input, "
+            "#groups details[open] .control select')].filter((e) => e.id).map((e) => e.id)[0]") ==
+        "option--gpu");
+  CHECK(page.browser.evaluate("byId('option--teacher').closest('details').open") == false);
   CHECK(
       page.browser.evaluate("[...document.querySelectorAll('input, select, button')].every((e) => "
                             "e.ariaLabel || e.labels?.length || e.textContent.trim())") == true);

@@ -77,8 +77,11 @@ Json described_options() {
     if (!list.empty())
       groups.push_back({{"title", title_of(static_cast<OptionGroup>(group))}, {"options", list}});
   }
+  Json needed = Json::array();
+  for (const NeededOption& option : options_needed_by_most()) needed.push_back(option.name);
   return {{"version", version},
           {"groups", groups},
+          {"needed", needed},
           {"settled", settled(resolve_options({}))},
           {"models", model::sample_names()},
           {"hub", model::hub_names()},

@@ -1,8 +1,5 @@
 // A control for each option of the table, made from its row: name, type, words, range, help.
 
-// Groups that have one of these are open from the start, where there is room.
-const askedFirst = new Set(['--batch', '--ac', '--world', '--gpu']);
-
 // Where a slider helps beside the number: its highest value.
 const sliders = {
   '--batch': 64
@@ -176,7 +173,16 @@ function control(option, changed, moving) {
   };
 }
 
-/// All groups of the table. `options` is the list of what was set by hand: [["--ac", "full"], …].
+/// A group of what most people need, in that order, before those of the table without it.
+function neededFirst(groups, needed) {
+  const all = new Map(groups.flatMap(({options}) => options.map((o) => [o.name, o])));
+  const rest = groups.map(
+      ({title, options}) => ({title, options: options.filter((o) => !needed.includes(o.name))}));
+  return [{title: 'Step', options: needed.map((name) => all.get(name))}, ...rest];
+}
+
+/// All groups of the table, the first of them open. `options` is the list of what was set by hand:
+/// [["--ac", "full"], …].
 function controlGroups(holder, groups, changed, moving) {
   const controls = new Map();
   const counts = [];
@@ -184,12 +190,7 @@ function controlGroups(holder, groups, changed, moving) {
     const count = element('span', {class: 'muted'});
     counts.push([group, count]);
     return element(
-        'details', {
-          class: 'group',
-          open:
-              i === 0 || innerWidth >= 1000 && group.options.some(({name}) => askedFirst.has(name))
-        },
-        element('summary', {}, group.title, ' ', count),
+        'details', {class: 'group', open: i === 0}, element('summary', {}, group.title, ' ', count),
         element('div', {class: 'controls'}, group.options.map((option) => {
           controls.set(option.name, control(option, changed, moving));
           return controls.get(option.name).node;

@@ -320,7 +320,8 @@ function connect() {
     addEventListener('hashchange', () => load(location.hash.slice(1)));
 }
 
-const groups = controlGroups(byId('groups'), described.groups, setOption, moving);
+const groups = controlGroups(
+    byId('groups'), neededFirst(described.groups, described.needed), setOption, moving);
 
 async function start() {
     theme();

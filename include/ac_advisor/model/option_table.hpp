@@ -17,6 +17,7 @@ using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
 /// Where --help, the man page and the browser page show an option.
 enum class OptionGroup : std::uint8_t {
   model,
+  task,
   memory,
   adapters,
   parallelism,
@@ -24,7 +25,7 @@ enum class OptionGroup : std::uint8_t {
   device,
   internal
 };
-inline constexpr std::size_t option_group_count = 7;
+inline constexpr std::size_t option_group_count = 8;
 [[nodiscard]] const char* title_of(OptionGroup group);  ///< "Memory techniques"
 
 /// What an option needs of the others. Where it does not hold, a value by hand is refused and a
@@ -70,5 +71,11 @@ struct OptionRow {
 /// The row of "--grad-accum" or of a flag's opposite; null for a name that is none.
 [[nodiscard]] const OptionRow* find_option(std::string_view name);
 [[nodiscard]] const OptionRow* find_option_key(std::string_view key);
+
+/// An option that most people need, the GPU first, in fewer words than the table's.
+struct NeededOption {
+  std::string_view name, text;
+};
+[[nodiscard]] std::span<const NeededOption> options_needed_by_most();
 
 }  // namespace ac_advisor
