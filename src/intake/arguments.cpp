@@ -203,6 +203,8 @@ Node read_arguments(const ShellScript& script, const ShellCommand& command, cons
             "--world N where the script says how many processes there are",
             path, config.line, plain(config.text)));
   }
+  if (launch.key == "megatron" && launch.program != "pretrain_gpt")
+    return std::move(out).map();  // which is not planned, whatever its arguments
   out.read(command.words, launch.first);
   return std::move(out).map();
 }

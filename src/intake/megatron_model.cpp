@@ -87,10 +87,15 @@ class Model {
   }
 
   void set(std::string_view key, Json value) {
+    put(key, std::move(value));
+    keys_.of_model(key);
+  }
+
+  /// The same of what another argument says.
+  void put(std::string_view key, Json value) {
     std::string field(key);
     std::replace(field.begin(), field.end(), '-', '_');
     json_[field] = std::move(value);
-    keys_.of_model(key);
   }
 
   /// In the file, or the parser's default.
@@ -143,11 +148,39 @@ class Model {
   Json json_;
 };
 
+/// Of a file without --vocab-size: the tokenizer's, which is not here.
+std::int64_t words_of_tokenizer(Keys& keys, const std::string& tokenizer) {
+  constexpr const char *type = "tokenizer-type", *whose = "tokenizer-model";
+  constexpr std::pair<std::string_view, std::int64_t> known[] = {{"GPT2BPETokenizer", 50257},
+                                                                 {"Llama2Tokenizer", 32000}};
+  for (const auto& [name, words] : known)
+    if (tokenizer == name) {
+      keys.assume(fmt::format("vocab-size: the {} words of {} are taken for granted", words, name));
+      if (keys.in_file(whose)) static_cast<void>(keys.node(whose));
+      return words;
+    }
+  const Node* given = keys.node(whose);
+  if (given == nullptr || !given->unset.empty())
+    keys.refuse(type, "how many words it has is not here: add --vocab-size N to the arguments");
+  const std::string name = keys.text(whose).value_or("");
+  try {
+    const model::FoundConfig found = model::find_config(name);
+    const std::int64_t words = model::parse_config(found.text, found.origin, found.name).vocab;
+    keys.assume(fmt::format(
+        "vocab-size: the {} words of {}'s configuration are taken for granted; its tokenizer may "
+        "have fewer",
+        words, plain(name)));
+    return words;
+  } catch (const UserError&) {
+    keys.refuse(whose, "how many words it has is not here: add --vocab-size N to the arguments");
+  }
+}
+
 /// The vocabulary, filled up as the plan does it: to a multiple of 128 for each rank of a layer.
 void read_vocabulary(Keys& keys, Model& model, std::int64_t tp) {
   constexpr const char *key = "vocab-size", *padded = "padded-vocab-size",
                        *divisor = "make-vocab-size-divisible-by", *type = "tokenizer-type";
-  constexpr std::int64_t planned = 128, of_gpt2 = 50257;
+  constexpr std::int64_t planned = 128;
   const auto check = [&](const char* name, std::int64_t vocabulary) {
     if (vocabulary % (planned * tp) != 0)
       static_cast<void>(keys.unplanned(
@@ -157,34 +190,19 @@ void read_vocabulary(Keys& keys, Model& model, std::int64_t tp) {
   if (keys.in_file(padded)) {
     const std::int64_t vocabulary = keys.count(padded, 1);
     check(padded, vocabulary);
-    model.set("vocab-size", vocabulary);
+    model.put("vocab-size", vocabulary);
     return keys.of_model(padded);
   }
-  std::int64_t vocabulary = 0;
   const std::string tokenizer = keys.text(type).value_or("GPT2BPETokenizer");
+  std::int64_t vocabulary = 0;
   if (keys.in_file(key)) {
     vocabulary = keys.count(key, 1);
+    keys.of_model(key);
     if (tokenizer != "NullTokenizer" && tokenizer != "TikTokenizer" && keys.in_file(type))
-      keys.assume(fmt::format(
-          "vocab-size: {} makes a vocabulary of its own, whose size is taken to be this",
-          tokenizer));
-  } else if (tokenizer == "GPT2BPETokenizer") {
-    vocabulary = of_gpt2;
-    keys.assume("vocab-size: GPT-2's 50,257 words are taken for granted");
-  } else if (const std::string name = keys.text("tokenizer-model").value_or(""); !name.empty()) {
-    try {
-      const model::FoundConfig found = model::find_config(name);
-      vocabulary = model::parse_config(found.text, found.origin, found.name).vocab;
-      keys.assume(fmt::format(
-          "vocab-size: the {} words of {}'s configuration are taken for granted; its tokenizer may "
-          "have fewer",
-          vocabulary, plain(name)));
-    } catch (const UserError&) {
-      keys.refuse("tokenizer-model",
-                  "how many words it has is not here: add --vocab-size N to the arguments");
-    }
+      keys.assume(fmt::format("{}: {}'s own size is taken to be this", key, plain(tokenizer)));
   } else {
-    keys.refuse(type, "how many words it has is not here: add --vocab-size N to the arguments");
+    vocabulary = words_of_tokenizer(keys, tokenizer);
+    keys.of_model(type);
   }
   const bool whole = keys.in_file("no-pad-vocab-size") || keys.in_file("disable-pad-vocab-size");
   for (const char* name : {"no-pad-vocab-size", "disable-pad-vocab-size"})
@@ -199,7 +217,7 @@ void read_vocabulary(Keys& keys, Model& model, std::int64_t tp) {
     vocabulary = filled;
     if (!whole) keys.of_model(divisor);
   }
-  model.set(key, vocabulary);
+  model.put(key, vocabulary);
 }
 
 void read_positions(Keys& keys, Model& model) {

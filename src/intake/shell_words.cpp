@@ -49,7 +49,9 @@ class ShellWords::Builder {
   /// Of a variable: without quotes its blanks part words.
   void add(const ShellWord& value, bool quoted) {
     if (quoted || !splits_ || !value.unset.empty()) {  // what is not known has no blanks
+      const bool begins = !open_;
       add(value.text);
+      if (begins && value.lines) all_.back().line = value.line;
     } else {
       int line = value.line;
       for (const char c : value.text) {
@@ -293,7 +295,9 @@ void ShellWords::array(Builder& b, const std::string& name, bool quoted) {
   }
   if (found->second.changed > 0) uncertain.insert(name);
   if (quoted || found->second.items.empty()) return b.items(found->second.items);
-  for (const ShellWord& item : found->second.items) {
+  for (ShellWord item : found->second.items) {  // in the line where it stands
+    spend(item.text.size());
+    item.lines = true;
     b.add(item, false);
     b.add({" ", "", line_}, false);
   }
