@@ -251,11 +251,16 @@ void write(const Setting& s, ExportResult& out) {
   add_checkpointing(s, flags, out);
   out.text = fmt::format("# {}\nMEGATRON_ARGS=(\n", s.target.version);
   for (const std::string& flag : flags) out.text += "  " + flag + "\n";
-  out.text += ")\n";
+  constexpr std::int64_t usual = 8;
+  const std::int64_t world = s.c.layout.world,
+                     most = s.c.layout.node_size > 0 ? s.c.layout.node_size : usual,
+                     node = std::min(world, most), each = world % node == 0 ? node : 1;
+  out.text += fmt::format(
+      ")\ntorchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py \"${{MEGATRON_ARGS[@]}}\"\n",
+      each, world / each);
   out.notes.push_back(
-      fmt::format("run pretrain_gpt.py with \"${{MEGATRON_ARGS[@]}}\" on {} ranks; the model's own "
-                  "sizes come from its checkpoint (--use-checkpoint-args) or your flags",
-                  s.c.layout.world));
+      "the model's own sizes come from its checkpoint (--use-checkpoint-args) or your flags: plan "
+      "what is written with --model");
   if (s.c.optimizer.kind == Optimizer::adamw_foreach)
     out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
 }

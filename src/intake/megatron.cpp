@@ -152,7 +152,7 @@ std::string attention_of_environment(Keys& keys) {
 void read_attention(Keys& keys, bool local) {
   constexpr const char* key = "attention-backend";
   const std::string backend = keys.text(key).value_or("auto");
-  if (local) return keys.option(key, "--attn", "eager");
+  if (local) return keys.option(key, "--attn", backend == "auto" ? "auto" : "eager");
   if (backend == "auto") {
     const std::string left = attention_of_environment(keys);
     if (!left.empty()) return keys.option(key, "--attn", left);
@@ -178,6 +178,9 @@ void read_loss(Keys& keys) {
   const bool fused = keys.flag(key);
   if (fused && keys.text(whose).value_or("native") != "native")
     static_cast<void>(keys.unplanned(whose, "native is planned, and Megatron-LM refuses te"));
+  constexpr const char* same = "deterministic-mode";
+  if (fused && keys.in_file(same) && keys.flag(same))
+    keys.refuse(key, fmt::format("goes not with {}", same));
   keys.option(key, "--loss", fused ? "ce-compiled" : "ce");
 }
 

@@ -63,9 +63,10 @@ void read_experts(Keys& keys, std::int64_t tp) {
   keys.resolved(of_each, std::to_string(tp));
 }
 
-void read_sharding(Keys& keys) {
+void read_sharding(Keys& keys, const Layout& layout) {
   constexpr const char* key = "use-distributed-optimizer";
-  keys.option(key, "--shard", keys.flag(key) ? "zero1" : "ddp");
+  const bool divided = keys.flag(key), alone = layout.replicas() * layout.cp == 1;
+  keys.option(key, "--shard", alone ? "none" : divided ? "zero1" : "ddp");
   constexpr const char* instances = "num-distributed-optimizer-instances";
   if (keys.in_file(instances) && keys.count(instances, 1) > 1)
     keys.option(instances, "--optimizer-instances", std::to_string(keys.count(instances, 1)));
@@ -103,7 +104,8 @@ std::vector<std::int64_t> uneven(Keys& keys, std::int64_t pp, std::int64_t chunk
                      rest = layers - (begins ? keys.count(first, 1) : 0) -
                             (ends ? keys.count(last, 1) : 0);
   const char* const by = begins ? first : last;
-  if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
+  if (others < 0 || rest < 0 || (others == 0 && rest != 0) ||
+      (others > 0 && (rest < others || rest % others != 0)))
     keys.refuse(by, fmt::format("leaves {} of {} layers for {} stages", rest, layers,
                                 std::max<std::int64_t>(others, 0)));
   std::fill(ranks.begin(), ranks.end(), others > 0 ? rest / others : 0);
@@ -141,7 +143,7 @@ Layout read_layout(Keys& keys) {
     keys.resolved(sequence, "False");
   read_context(keys, layout.cp);
   read_experts(keys, layout.tp);
-  read_sharding(keys);
+  read_sharding(keys, layout);
   return layout;
 }
 

@@ -1,6 +1,7 @@
 // The model that Megatron-LM's arguments describe, as the configuration that they are without their
 // dashes (docs/megatron.md): core_v0.19.0, megatron/training/arguments.py, validate_args.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -153,15 +154,18 @@ std::int64_t words_of_tokenizer(Keys& keys, const std::string& tokenizer) {
   constexpr const char *type = "tokenizer-type", *whose = "tokenizer-model";
   constexpr std::pair<std::string_view, std::int64_t> known[] = {{"GPT2BPETokenizer", 50257},
                                                                  {"Llama2Tokenizer", 32000}};
+  // pretrain_gpt.py's own default is GPT-2's, whose files are arguments
+  const bool named = keys.in_file(type) || keys.in_file("vocab-file");
   for (const auto& [name, words] : known)
-    if (tokenizer == name) {
+    if (named && tokenizer == name) {
       keys.assume(fmt::format("vocab-size: the {} words of {} are taken for granted", words, name));
       if (keys.in_file(whose)) static_cast<void>(keys.node(whose));
       return words;
     }
   const Node* given = keys.node(whose);
   if (given == nullptr || !given->unset.empty())
-    keys.refuse(type, "how many words it has is not here: add --vocab-size N to the arguments");
+    keys.refuse(keys.in_file(type) ? type : "vocab-size",
+                "how many words there are is not here: add --vocab-size N to the arguments");
   const std::string name = keys.text(whose).value_or("");
   try {
     const model::FoundConfig found = model::find_config(name);
@@ -250,6 +254,7 @@ void read_experts(Keys& keys, Model& model) {
     model.given(which);
   } else if (const auto layers = listed(text)) {
     model.set(which, *layers);
+    keys.resolved(which, fmt::format("[{}]", fmt::join(*layers, ", ")));
   } else {
     keys.refuse(which, "is a number, or a list such as \"[0]*1+[1]*23\"");
   }
@@ -300,6 +305,7 @@ std::int64_t read_model(Keys& keys, const Layout& layout) {
   keys.of_model(layers);
   for (const char* key : sizes) model.required(key);
   for (const char* key : figures) model.given(key);
+  if (keys.in_file("rotary-base")) static_cast<void>(keys.number("rotary-base"));
   for (const char* key : switches) model.flag(key);
   if (keys.in_file("swiglu") && keys.in_file("squared-relu"))
     keys.refuse("squared-relu", "goes not with swiglu");

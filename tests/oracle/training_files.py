@@ -153,8 +153,9 @@ with open({log!r}, "a") as log:
 """
 
 
-def started_by(path):
-    """What a script starts, as bash has it: (program, arguments, environment) of each launcher that it calls."""
+def started_by(path, given=()):
+    """What a script starts, as bash has it: (program, arguments, environment) of each launcher that it calls.
+    `given`: what it is called with."""
     with tempfile.TemporaryDirectory() as folder:
         programs, log = Path(folder) / "bin", Path(folder) / "log"
         programs.mkdir()
@@ -164,7 +165,7 @@ def started_by(path):
             (programs / name).chmod(0o755)
         for name in ("expr", "seq"):
             (programs / name).symlink_to(shutil.which(name))
-        bash = [shutil.which("bash"), str(path.resolve())]
+        bash = [shutil.which("bash"), str(path.resolve()), *given]
         subprocess.run(bash, cwd=folder, env={"PATH": str(programs)}, capture_output=True, timeout=60)
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -293,9 +294,11 @@ def parsed_by_megatron(words, world, environment):
 
 
 def megatron_values(path):
-    program, arguments, environment = next(
-        (program, arguments, variables)
-        for program, arguments, variables in started_by(path)
+    text = path.read_text(encoding="utf-8")
+    paths = [f"path{number}" for number in range(1, 6) if re.search(rf"=\${number}\b", text)]  # what it has no default for
+    arguments, environment = next(
+        (arguments, variables)
+        for _, arguments, variables in started_by(path, paths)
         if any(word.endswith("pretrain_gpt.py") for word in arguments)
     )
     (place,) = [place for place, word in enumerate(arguments) if word.endswith("pretrain_gpt.py")]
