@@ -125,7 +125,8 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
     s.refuse("--reduce-dtype fp16",
              "beside --bf16 gradients are reduced in bf16 or fp32; use one of these");
   flags.emplace_back("--bf16");
-  flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
+  // of its own step main gradients are in fp32, whether or not there is somebody to reduce with
+  flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16 && !s.c.megatron()
                          ? "--grad-reduce-in-bf16"
                          : "--accumulate-allreduce-grads-in-fp32");
   if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero() && !s.c.megatron())
