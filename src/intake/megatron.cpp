@@ -70,7 +70,10 @@ void read_precision(Keys& keys) {
     keys.refuse("bf16", "without it and fp16 training is in fp32, which is not planned");
   if (half || brain) keys.option(half ? "fp16" : "bf16", "--param-dtype", half ? "fp16" : "bf16");
   if (half && keys.flag(wide)) keys.option(wide, "--reduce-dtype", "fp32");
-  if (brain) keys.resolved(wide, "True"), static_cast<void>(keys.flag("bf16"));
+  if (brain && !keys.in_file("grad-reduce-in-bf16")) {
+    static_cast<void>(keys.flag(wide));
+    keys.resolved(wide, "True");
+  }
 }
 
 void read_float8(Keys& keys) {
@@ -223,8 +226,8 @@ void read_runtime(Keys& keys) {
   if (on("log-params-norm")) keys.assume("log-params-norm: its kernels are not planned");
   if (on("no-create-attention-mask-in-dataloader"))
     keys.assume(
-        "no-create-attention-mask-in-dataloader: the batch's mask, a byte for each two tokens, is "
-        "planned, which is not made then");
+        "no-create-attention-mask-in-dataloader: the batch's mask, a byte for each pair of a "
+        "sequence's tokens, is planned, which is not made then");
   if (keys.in_file("empty-unused-memory-level") &&
       keys.number("empty-unused-memory-level").value_or(0) > 0)
     keys.assume(

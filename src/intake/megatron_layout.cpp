@@ -157,6 +157,10 @@ void read_stages(Keys& keys, const Layout& layout, std::int64_t layers) {
   if (of_each && counted) keys.refuse(each, fmt::format("goes not with {}", stages));
   std::int64_t chunks = counted ? keys.count(stages, 1) : 1;
   if (of_each) {
+    for (const char* uneven :
+         {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"})
+      if (keys.in_file(uneven))
+        keys.refuse(each, fmt::format("goes not with {}: give {}", uneven, stages));
     std::int64_t all = layers;
     for (const char* key :
          {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})

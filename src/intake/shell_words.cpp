@@ -308,7 +308,13 @@ void ShellWords::braces(Builder& b, bool quoted) {
   const int begin = line_;
   enter();
   skip(2);
-  const std::string name(name_at(rest()));
+  std::string name(name_at(rest()));
+  if (name.empty()) {  // ${3:-default}: of what the script is called with
+    const std::string_view digits =
+        rest().substr(0, std::min(rest().find_first_not_of("0123456789"), rest().size()));
+    const std::string_view behind = rest().substr(digits.size());
+    if (behind.starts_with(":-") || behind.starts_with("-")) name = digits;
+  }
   skip(name.size());
   const bool whole = rest().starts_with("[@]") || rest().starts_with("[*]");
   if (whole) skip(3);

@@ -5,12 +5,15 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/intake/training.hpp"
+#include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "intake/mapped.hpp"
 #include "test_paths.hpp"
@@ -54,12 +57,13 @@ std::string quoted(const std::string& word) {
 }
 
 /// Read with what is not planned left out, key by key; `ignored` says which.
-intake::Training read_without(const std::string& text, std::vector<std::string>& ignored) {
+intake::Training read_without(const std::string& text, std::vector<std::string>& ignored,
+                              const OptionList& given = {}) {
   constexpr std::string_view way_out = "; --ignore ";
   for (;;) {
-    const std::string error = why_not([&] { return read(text, {}, ignored); });
+    const std::string error = why_not([&] { return read(text, given, ignored); });
     const std::size_t at = error.rfind(way_out);
-    if (error.empty() || at == std::string::npos) return read(text, {}, ignored);
+    if (error.empty() || at == std::string::npos) return read(text, given, ignored);
     const std::string rest = error.substr(at + way_out.size());
     ignored.push_back(rest.substr(0, rest.find(' ')));
   }
@@ -252,11 +256,71 @@ TEST_CASE("Megatron-LM's own parser makes of 400 commands' arguments what ours d
       ++keys;
     }
   }
-  CHECK(read >= 290);
-  CHECK(drawn >= 100);
-  CHECK(keys >= 11'000);
-  CHECK(refused <= 30);
-  CHECK(refused_by_both >= 20);
+  CHECK(read >= 333);
+  CHECK(drawn >= 137);
+  CHECK(keys >= 13'000);
+  // experts with biases, a tokenizer that is not here, latent attention without rotation, fp32,
+  // another balancing loss, stages that do not divide
+  CHECK(refused <= 37);
+  CHECK(refused_by_both >= 30);
+}
+
+TEST_CASE(
+    "Megatron-LM's functional tests are read as the options that their published peaks have") {
+  const std::string folder(source_dir);
+  const auto oracle =
+      nlohmann::json::parse(std::ifstream(folder + "/tests/oracle/megatron_arguments.json"));
+  const auto published =
+      nlohmann::json::parse(std::ifstream(folder + "/docs/published/memory_peaks.json"));
+  std::map<std::string, nlohmann::json> cases;
+  for (const auto& c : oracle.at("cases")) cases[c.at("name").get<std::string>()] = c;
+  std::size_t compared = 0;
+  for (const auto& row : published) {
+    constexpr std::string_view of = "NVIDIA/Megatron-LM, ";
+    const std::string source = row.at("source");
+    if (!source.starts_with(of)) continue;
+    const std::string name = source.substr(of.size(), source.find("/golden") - of.size());
+    if (!cases.contains(name)) continue;
+    CAPTURE(row.at("id").get<std::string>());
+    std::istringstream words(row.at("options").get<std::string>());
+    std::string model, word;
+    words >> model;
+    OptionList theirs;
+    while (words >> word)
+      if (word.starts_with("--"))
+        theirs.emplace_back(word, "");
+      else
+        theirs.back().second = word;
+    // what a run's place says: the device, the rank, what Transformer Engine chose there
+    OptionList by_hand;
+    for (const auto& [option, text] : theirs)
+      for (const char* open :
+           {"--gpu", "--attn", "--pp-rank", "--world", "--cublas-workspace", "--deterministic"})
+        if (option == open) by_hand.emplace_back(option, text);
+    std::string text = "torchrun pretrain_gpt.py";
+    for (const std::string argument : cases[name].at("arguments")) text += " " + quoted(argument);
+    std::vector<std::string> ignored;
+    const intake::Training training = read_without(text, ignored, by_hand);
+    OptionList ours = training.options;
+    // which changes no plan of dense models by unfused attention, and so is in few of the rows
+    std::erase_if(ours, [](const auto& given) {
+      return given.first == "--deterministic" || given.first == "--cublas-workspace";
+    });
+    ours.insert(ours.end(), by_hand.begin(), by_hand.end());
+    const model::ModelSpec made = model_of(training),
+                           planned = model::load_model(folder + "/" + model);
+    CHECK(model::parameter_count(made) == model::parameter_count(planned));
+    CHECK(made.attention_dropout == planned.attention_dropout);
+    const StepConfig ours_settled = advise::resolve(made, ours).config,
+                     theirs_settled = advise::resolve(planned, theirs).config;
+    for (const OptionRow& option : option_table())
+      if (option.on_command_line()) {
+        CAPTURE(option.name);
+        CHECK(option.text(ours_settled) == option.text(theirs_settled));
+      }
+    ++compared;
+  }
+  CHECK(compared >= 268);
 }
 
 }  // namespace ac_advisor::test

@@ -113,6 +113,13 @@ TEST_CASE("what the script does not say stays open, with the reason") {
   CHECK(contains(map.notes[0], "line 3: what $A gets under a condition is left out"));
 }
 
+TEST_CASE("what a script is called with is its default, where it has one") {
+  CHECK(value("A=${3:-x}", "$A") == "x");
+  CHECK(value("A=${12-\"x y\"}", "\"$A\"") == "x y");
+  CHECK(contains(unset("A=${3}", "$A"), "not followed"));
+  CHECK(contains(unset("A=${3:?}", "$A"), "not followed"));
+}
+
 TEST_CASE("a condition on what the script itself sets is followed, others are not") {
   const auto set = [](const std::string& test) {
     return value("A=x\nN=2\nX=0\nif " + test + "; then\n  X=1\nelse\n  X=2\nfi", "$X");

@@ -295,7 +295,7 @@ def parsed_by_megatron(words, world, environment):
 
 def megatron_values(path):
     text = path.read_text(encoding="utf-8")
-    paths = [f"path{number}" for number in range(1, 6) if re.search(rf"=\${number}\b", text)]  # what it has no default for
+    paths = [f"${number}" for number in range(1, 6) if re.search(rf"=\${number}\b", text)]  # what it has no default for
     arguments, environment = next(
         (arguments, variables)
         for _, arguments, variables in started_by(path, paths)
