@@ -76,7 +76,8 @@ constexpr ProgramOption table[] = {
      "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
      [](Arguments& a, Text, Text text) { a.capture.python = text; }},
     {"plan advise compare measure explain export check oom", "--tool", "NAME",
-     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, ms-swift, "
+     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, megatron, "
+     "ms-swift, "
      "openrlhf, torchtitan, torchtune, trl or verl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
     {"plan advise compare measure explain export check oom",

@@ -32,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read("train.yaml", "", text);
   read("train.toml", "", text);
   read("train.sh", "", text);
-  for (const std::string_view tool : {"verl", "ms-swift", "openrlhf"}) read("train.sh", tool, text);
+  for (const std::string_view tool : {"verl", "ms-swift", "openrlhf", "megatron"})
+    read("train.sh", tool, text);
   read("train.sh", "", "swift sft " + text);
   for (const std::string_view tool : intake::tool_names()) read("train.yaml", tool, text);
   return 0;

@@ -125,7 +125,8 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
     s.refuse("--reduce-dtype fp16",
              "beside --bf16 gradients are reduced in bf16 or fp32; use one of these");
   flags.emplace_back("--bf16");
-  flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
+  // of its own step main gradients are in fp32, whether or not there is somebody to reduce with
+  flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16 && !s.c.megatron()
                          ? "--grad-reduce-in-bf16"
                          : "--accumulate-allreduce-grads-in-fp32");
   if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero() && !s.c.megatron())
@@ -251,11 +252,16 @@ void write(const Setting& s, ExportResult& out) {
   add_checkpointing(s, flags, out);
   out.text = fmt::format("# {}\nMEGATRON_ARGS=(\n", s.target.version);
   for (const std::string& flag : flags) out.text += "  " + flag + "\n";
-  out.text += ")\n";
+  constexpr std::int64_t usual = 8;
+  const std::int64_t world = s.c.layout.world,
+                     most = s.c.layout.node_size > 0 ? s.c.layout.node_size : usual,
+                     node = std::min(world, most), each = world % node == 0 ? node : 1;
+  out.text += fmt::format(
+      ")\ntorchrun --nproc_per_node {} --nnodes {} pretrain_gpt.py \"${{MEGATRON_ARGS[@]}}\"\n",
+      each, world / each);
   out.notes.push_back(
-      fmt::format("run pretrain_gpt.py with \"${{MEGATRON_ARGS[@]}}\" on {} ranks; the model's own "
-                  "sizes come from its checkpoint (--use-checkpoint-args) or your flags",
-                  s.c.layout.world));
+      "the model's own sizes come from its checkpoint (--use-checkpoint-args) or your flags: plan "
+      "what is written with --model");
   if (s.c.optimizer.kind == Optimizer::adamw_foreach)
     out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
 }

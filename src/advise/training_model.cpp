@@ -14,6 +14,7 @@ namespace ac_advisor::advise {
 std::string training_model(const intake::Training& training) {
   const std::string advice =
       "; give --model with its config.json, its folder or a built-in name (see ac-advisor models)";
+  if (!training.config.empty()) return training.config;
   if (training.model.empty())
     throw UserError(
         fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));

@@ -108,6 +108,7 @@ void collect(const nlohmann::json& json, const std::string& prefix,
 
 /// MODEL's file; empty where it is a sample's name.
 std::string config_path(const GateFile& file, const std::string& model) {
+  if (model::is_config(model)) return "";
   const fs::path path = resolve_path(file, model);
   std::error_code error;
   if (fs::is_directory(path, error) && fs::exists(path / "config.json", error))
@@ -123,6 +124,7 @@ bool is_built_in(const std::string& name) {
 
 /// The name of a missing file, not that of the case, belongs into the error.
 std::string model_argument(const GateFile& file, const Case& c) {
+  if (model::is_config(c.model)) return c.model;
   const bool built_in = config_path(file, c.model).empty() && is_built_in(c.model);
   return built_in ? c.model : resolve_path(file, c.model);
 }

@@ -1,6 +1,6 @@
 // Arguments as argparse takes them (--name value, --name=value, lists, flags), of the programs that
-// are started by name: ms-swift's command and OpenRLHF's modules, through torchrun, accelerate or
-// deepspeed where those stand before them.
+// are started by name: ms-swift's command, OpenRLHF's modules and Megatron-LM's scripts, through
+// torchrun, accelerate or deepspeed where those stand before them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "script.hpp"
+#include "tool.hpp"
 
 namespace ac_advisor::intake {
 namespace {
@@ -15,6 +16,10 @@ namespace {
 constexpr std::string_view swift_commands[] = {"sft", "pt", "rlhf"};
 constexpr std::string_view openrlhf_modules[] = {"train_sft", "train_dpo", "train_rm",
                                                  "train_ppo_ray"};
+constexpr std::string_view megatron_scripts[] = {
+    "pretrain_gpt",   "pretrain_mamba", "pretrain_hybrid",
+    "pretrain_vlm",   "pretrain_t5",    "pretrain_bert",
+    "pretrain_retro", "pretrain_ict",   "pretrain_vision_classify"};
 
 template <std::size_t N>
 std::string_view one_of(const std::string_view (&words)[N], std::string_view word) {
@@ -42,7 +47,9 @@ constexpr std::string_view launcher_options[] = {"--nproc_per_node", "--nnodes",
 
 class Arguments {
  public:
-  Arguments(const std::string& path, bool dashes) : path_(path), dashes_(dashes) {}
+  /// `known`: how many values each takes, where the program's parser says it.
+  Arguments(const std::string& path, bool dashes, const ToolKeys* known = nullptr)
+      : path_(path), dashes_(dashes), known_(known) {}
 
   void read(const std::vector<ShellWord>& words, std::size_t first) {
     for (std::size_t i = first; i < words.size();) i = argument(words, i);
@@ -75,10 +82,12 @@ class Arguments {
     if (dashes_) std::replace(key.begin(), key.end(), '-', '_');
     std::size_t end = i + 1;
     if (equals != std::string::npos) {
+      check(word, key, 1);
       set(std::move(key), scalar(word, equals + 1));
       return end;
     }
     while (end < words.size() && !is_name(words[end])) ++end;
+    check(word, key, end - i - 1);
     if (end == i + 1) {
       set(std::move(key), {.kind = Node::Kind::scalar, .text = "True", .line = word.line});
     } else if (end == i + 2) {
@@ -96,8 +105,17 @@ class Arguments {
     return end;
   }
 
+  void check(const ShellWord& word, const std::string& key, std::size_t values) const {
+    if (known_ == nullptr || !known_->knows(key) || known_->lists.contains(key)) return;
+    const std::size_t wanted = known_->flags.contains(key) ? 0 : 1;
+    if (values != wanted)
+      throw UserError(fmt::format("{}:{}: {}: takes {}, and has {}", path_, word.line, key,
+                                  wanted == 0 ? "no value" : "one value", values));
+  }
+
   const std::string& path_;
   bool dashes_;
+  const ToolKeys* known_;
   Said said_{path_, "arguments"};
 };
 
@@ -120,6 +138,25 @@ void add_launcher(Arguments& out, const std::vector<ShellWord>& words, std::size
   }
 }
 
+/// A script of Megatron-LM's, of a command that starts it: with arguments, and not looked for only.
+std::string_view megatron_script(const std::vector<ShellWord>& words, std::size_t i) {
+  const std::string& word = words[i].text;
+  if (!word.ends_with(".py")) return {};
+  const std::string_view name =
+      one_of(megatron_scripts, without(std::string_view(word).substr(word.rfind('/') + 1), ".py"));
+  constexpr std::string_view lookers[] = {"[", "[[", "test", "echo", "printf", "ls", "cat", "!"};
+  const bool starts = i + 1 < words.size() && one_of(lookers, words.front().text).empty();
+  return starts ? name : std::string_view();
+}
+
+/// What the environment says beside the arguments.
+std::vector<const char*> variables_of(const Launch& launch) {
+  if (launch.key == "megatron")
+    return {"NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN", "CUBLAS_WORKSPACE_CONFIG",
+            "PYTORCH_CUDA_ALLOC_CONF"};
+  return {"NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "MAX_PIXELS", "IMAGE_MAX_TOKEN_NUM"};
+}
+
 }  // namespace
 
 Launch launch_of(const ShellCommand& command) {
@@ -138,6 +175,8 @@ Launch launch_of(const ShellCommand& command) {
       if (const std::string_view program = one_of(openrlhf_modules, behind(word, package));
           !program.empty())
         return {"openrlhf", std::string(program), i, i + 1};
+    if (const std::string_view program = megatron_script(words, i); !program.empty())
+      return {"megatron", std::string(program), i, i + 1};
   }
   return {};
 }
@@ -145,11 +184,11 @@ Launch launch_of(const ShellCommand& command) {
 Node read_arguments(const ShellScript& script, const ShellCommand& command, const Launch& launch,
                     const std::string& path) {
   const ShellWord& name = command.words[launch.at];
-  Arguments out(path, launch.key == "swift");
+  Arguments out(path, launch.key == "swift",
+                launch.key == "megatron" ? &tool_keys("megatron") : nullptr);
   out.set(launch.key, {.kind = Node::Kind::scalar, .text = launch.program, .line = name.line});
   add_launcher(out, command.words, launch.at);
-  for (const char* variable :
-       {"NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "MAX_PIXELS", "IMAGE_MAX_TOKEN_NUM"})
+  for (const char* variable : variables_of(launch))
     if (const ShellWord* value = script.environment(command, variable))
       out.set(variable, {.kind = Node::Kind::scalar,
                          .text = value->text,
@@ -164,6 +203,8 @@ Node read_arguments(const ShellScript& script, const ShellCommand& command, cons
             "--world N where the script says how many processes there are",
             path, config.line, plain(config.text)));
   }
+  if (launch.key == "megatron" && launch.program != "pretrain_gpt")
+    return std::move(out).map();  // which is not planned, whatever its arguments
   out.read(command.words, launch.first);
   return std::move(out).map();
 }

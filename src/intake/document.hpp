@@ -44,8 +44,8 @@ using model::plain;  // of the file's text in an error
 /// The same of TOML.
 [[nodiscard]] Node parse_toml(const std::string& text, const std::string& path);
 /// What a shell script's one command of training says: the overrides that it hands to Hydra, by
-/// their paths ("trainer.nnodes"), or the arguments of ms-swift's command or one of OpenRLHF's
-/// modules by their names. Throws UserError.
+/// their paths ("trainer.nnodes"), or the arguments of ms-swift's command, one of OpenRLHF's
+/// modules or one of Megatron-LM's scripts by their names. Throws UserError.
 [[nodiscard]] Node parse_script(const std::string& text, const std::string& path);
 /// TOML where the name ends in .toml, a script where it ends in .sh, else YAML. Throws UserError.
 [[nodiscard]] Node parsed(const std::string& text, const std::string& path);

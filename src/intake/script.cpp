@@ -38,7 +38,8 @@ Node parse_script(const std::string& text, const std::string& path) {
   if (chosen == nullptr)
     throw UserError(fmt::format(
         "{}: no command of this script has overrides (key.name=value), as those that start verl "
-        "have, or is swift sft, pt or rlhf, or one of openrlhf.cli's",
+        "have, or is swift sft, pt or rlhf, one of openrlhf.cli's, or pretrain_gpt.py with "
+        "arguments",
         path));
   Node map = launch.key.empty() ? read_overrides(*chosen, path)
                                 : read_arguments(script, *chosen, launch, path);

@@ -33,8 +33,8 @@ class Said {
 
 /// A program whose arguments are --name value: where they begin, and what it is.
 struct Launch {
-  std::string key;        ///< "swift", "openrlhf"; empty: the command starts neither
-  std::string program;    ///< "sft", "train_dpo"
+  std::string key;        ///< "swift", "openrlhf", "megatron"; empty: the command starts none
+  std::string program;    ///< "sft", "train_dpo", "pretrain_gpt"
   std::size_t at = 0;     ///< of its word
   std::size_t first = 0;  ///< of its arguments
 };

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "document.hpp"
@@ -22,6 +25,48 @@ template <std::size_t N>
 bool is_one_of(const std::string_view (&words)[N], std::string_view word) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
+
+std::optional<std::int64_t> whole(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return number;
+}
+
+/// Of [[ A == B ]] and its like (Bash manual, 6.4): nothing where it is of files, of patterns or of
+/// what is not known. `words` may be a part: [[ A == B && C == D ]] comes as two.
+std::optional<bool> tested(std::span<const ShellWord> words) {
+  if (words.empty()) return {};
+  const std::string &first = words.front().text, &last = words.back().text;
+  const bool opens = first == "[[" || first == "[" || first == "test",
+             closes = last == "]]" || last == "]";
+  if (!opens && !closes) return {};
+  if (opens) words = words.subspan(1);
+  if (closes && !words.empty()) words = words.first(words.size() - 1);
+  if (std::ranges::any_of(words, [](const ShellWord& word) { return !word.unset.empty(); }))
+    return {};
+  if (words.size() == 2 && (words[0].text == "-z" || words[0].text == "-n"))
+    return words[1].text.empty() == (words[0].text == "-z");
+  if (words.size() != 3) return {};
+  const std::string &left = words[0].text, &is = words[1].text, &right = words[2].text;
+  if (is == "=" || is == "==" || is == "!=") {
+    if (right.find_first_of("*?[") != std::string::npos) return {};
+    return (left == right) == (is != "!=");
+  }
+  const std::optional<std::int64_t> a = whole(left), b = whole(right);
+  if (!a || !b) return {};
+  if (is == "-eq") return *a == *b;
+  if (is == "-ne") return *a != *b;
+  if (is == "-gt") return *a > *b;
+  if (is == "-ge") return *a >= *b;
+  if (is == "-lt") return *a < *b;
+  if (is == "-le") return *a <= *b;
+  return {};
+}
+
+/// Where an `if` is: before its `then`, in a branch that runs, in one that does not, behind the one
+/// that ran. Of loops, and where the condition is not known: `unknown`.
+enum class Branch : std::uint8_t { asked, unknown, taken, passed, over };
 
 class Script {
  public:
@@ -54,10 +99,12 @@ class Script {
       redirect();
     } else if (c == '&' || c == '|') {
       end_command();
+      connectors_ += next == c ? c : ';';
       conditional_ = awaited_ = next == c;
       in_.skip(next == c ? 2 : 1);
     } else if (c == ';' || c == ')') {
       end_command();
+      connectors_ += c == ';' ? "" : ";";
       conditional_ = false;
       in_.skip();
     } else if (c == '(') {
@@ -119,7 +166,71 @@ class Script {
     in_.skip();
   }
 
-  [[nodiscard]] bool under_condition() const { return branches_ > 0 || conditional_; }
+  [[nodiscard]] bool under_condition() const { return unknown_ > 0 || conditional_; }
+  /// In a branch that does not run: nothing of it counts.
+  [[nodiscard]] bool skips() const { return skipped_ > 0; }
+  [[nodiscard]] bool asks() const {
+    return !branches_.empty() && branches_.back() == Branch::asked;
+  }
+
+  void count(Branch branch, int by) {
+    if (branch == Branch::unknown) unknown_ += by;
+    if (branch == Branch::passed || branch == Branch::over) skipped_ += by;
+  }
+  void enter(Branch branch) {
+    branches_.push_back(branch);
+    count(branch, 1);
+  }
+  void leave() {
+    if (branches_.empty()) return;
+    count(branches_.back(), -1);
+    branches_.pop_back();
+  }
+  void turn(Branch to) {
+    leave();
+    enter(to);
+  }
+  void ask() {
+    enter(Branch::asked);
+    tests_.clear();
+    connectors_.clear();
+  }
+
+  /// What the tests since `if` come to; each after its connector.
+  [[nodiscard]] Branch decided() const {
+    const bool all = connectors_.find_first_not_of('&') == std::string::npos,
+               any = connectors_.find_first_not_of('|') == std::string::npos;
+    if (tests_.empty() || tests_.size() != connectors_.size() + 1 || (!all && !any))
+      return Branch::unknown;
+    bool open = false;
+    for (const std::optional<bool>& test : tests_) {
+      if (!test) open = true;
+      if (test && *test != all) return *test ? Branch::taken : Branch::passed;
+    }
+    return open ? Branch::unknown : all ? Branch::taken : Branch::passed;
+  }
+
+  void branch(std::string_view word) {
+    const Branch now = branches_.empty() ? Branch::unknown : branches_.back();
+    if (word == "if") {
+      ask();
+    } else if (is_one_of(opening, word)) {
+      enter(Branch::unknown);
+    } else if (is_one_of(closing, word)) {
+      leave();
+    } else if (word == "!" && asks()) {
+      tests_.emplace_back();
+    } else if (word == "then" && now == Branch::asked) {
+      turn(decided());
+    } else if (word == "elif" && now == Branch::passed) {
+      leave();
+      ask();
+    } else if (word == "else" && now == Branch::passed) {
+      turn(Branch::taken);
+    } else if ((word == "elif" || word == "else") && now == Branch::taken) {
+      turn(Branch::over);
+    }
+  }
 
   /// The letters up to a blank or an operator, as they stand.
   [[nodiscard]] std::string_view letters() const {
@@ -141,12 +252,9 @@ class Script {
 
   bool keyword() {
     const std::string_view word = letters();
-    if (is_one_of(opening, word))
-      ++branches_;
-    else if (is_one_of(closing, word))
-      branches_ = std::max(0, branches_ - 1);
-    else if (!is_one_of(between, word))
+    if (!is_one_of(opening, word) && !is_one_of(closing, word) && !is_one_of(between, word))
       return false;
+    branch(word);
     const bool names = word == "for" || word == "select";
     in_.skip(word.size());
     in_.skip_blanks();
@@ -181,6 +289,7 @@ class Script {
   }
 
   void exported(const std::string& name) {
+    if (skips()) return;
     const auto found = in_.variables.find(name);
     if (found == in_.variables.end() || found->second.items.empty()) return;
     in_.spend(name.size() + found->second.items.front().text.size());
@@ -224,6 +333,7 @@ class Script {
 
   /// Under a condition it is what it was only where it was that before.
   void set(const std::string& name, ShellWord value, bool adds) {
+    if (skips()) return;
     const auto before = in_.variables.find(name);
     const bool known = before != in_.variables.end() && !before->second.items.empty();
     if (adds && known) {
@@ -244,6 +354,7 @@ class Script {
   }
 
   void set_array(const std::string& name, std::vector<ShellWord> items, bool adds) {
+    if (skips()) return;
     ShellVariable& variable = in_.variables[name];
     if (under_condition()) {
       if (!items.empty() || !adds) variable.changed = in_.line();
@@ -256,6 +367,8 @@ class Script {
   void end_command() {
     if (command_.empty()) return own_.clear();
     std::vector<ShellAssignment> environment = take_environment();
+    if (skips()) return command_.clear();
+    if (asks()) tests_.push_back(tested(command_));
     const std::string& name = command_.front().text;
     if (name == "export")
       for (std::size_t i = 1; i < command_.size(); ++i) exported(command_[i].text);
@@ -292,9 +405,12 @@ class Script {
   std::vector<std::pair<std::string, bool>> documents_;  ///< last lines of those to come; quoted
   /// Assignments that the command begins with, and what the names were before.
   std::vector<std::pair<std::string, std::optional<ShellVariable>>> own_;
-  int branches_ = 0;
-  bool conditional_ = false;  ///< behind && or ||
-  bool awaited_ = false;      ///< nothing has come behind it yet
+  std::vector<Branch> branches_;
+  int unknown_ = 0, skipped_ = 0;           ///< of them
+  std::vector<std::optional<bool>> tests_;  ///< of the `if` that is asked
+  std::string connectors_;                  ///< & or | between them, ; for others
+  bool conditional_ = false;                ///< behind && or ||
+  bool awaited_ = false;                    ///< nothing has come behind it yet
 };
 
 }  // namespace

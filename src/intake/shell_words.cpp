@@ -49,7 +49,9 @@ class ShellWords::Builder {
   /// Of a variable: without quotes its blanks part words.
   void add(const ShellWord& value, bool quoted) {
     if (quoted || !splits_ || !value.unset.empty()) {  // what is not known has no blanks
+      const bool begins = !open_;
       add(value.text);
+      if (begins && value.lines) all_.back().line = value.line;
     } else {
       int line = value.line;
       for (const char c : value.text) {
@@ -293,7 +295,9 @@ void ShellWords::array(Builder& b, const std::string& name, bool quoted) {
   }
   if (found->second.changed > 0) uncertain.insert(name);
   if (quoted || found->second.items.empty()) return b.items(found->second.items);
-  for (const ShellWord& item : found->second.items) {
+  for (ShellWord item : found->second.items) {  // in the line where it stands
+    spend(item.text.size());
+    item.lines = true;
     b.add(item, false);
     b.add({" ", "", line_}, false);
   }
@@ -304,7 +308,13 @@ void ShellWords::braces(Builder& b, bool quoted) {
   const int begin = line_;
   enter();
   skip(2);
-  const std::string name(name_at(rest()));
+  std::string name(name_at(rest()));
+  if (name.empty()) {  // ${3:-default}: of what the script is called with
+    const std::string_view digits =
+        rest().substr(0, std::min(rest().find_first_not_of("0123456789"), rest().size()));
+    const std::string_view behind = rest().substr(digits.size());
+    if (behind.starts_with(":-") || behind.starts_with("-")) name = digits;
+  }
   skip(name.size());
   const bool whole = rest().starts_with("[@]") || rest().starts_with("[*]");
   if (whole) skip(3);

@@ -28,6 +28,11 @@ struct ToolKeys {
   std::set<std::string, std::less<>> no_effect;
   /// Sections whose keys go to a component as they are: none of them is unknown.
   std::vector<std::string> open;
+  /// Arguments of a command without a value, and with several: all others that it knows have one.
+  std::set<std::string, std::less<>> flags, lists;
+  [[nodiscard]] bool knows(std::string_view key) const {
+    return defaults.contains(key) || unplanned.contains(key) || no_effect.contains(key);
+  }
 };
 [[nodiscard]] const ToolKeys& tool_keys(std::string_view name);
 
@@ -89,6 +94,10 @@ class Keys {
   [[nodiscard]] const std::optional<model::Tower>& tower();
 
   [[nodiscard]] Training& out() { return out_; }
+  /// MODEL by hand in place of the file's; empty: there is none.
+  [[nodiscard]] const std::string& model_by_hand() const { return request_.model; }
+  /// Told as part of the model's configuration.
+  void of_model(std::string_view key) { row(key).options = "MODEL"; }
 
  private:
   const Node& file_;
@@ -128,8 +137,9 @@ struct Tool {
 };
 
 /// Each in its own file.
-extern const Tool automodel, axolotl, litgpt, llamafactory, ms_swift, openrlhf, torchtitan,
-    torchtune, trl, trl_distillation, trl_dpo, trl_grpo, trl_kto, trl_reward, trl_rloo, verl;
+extern const Tool automodel, axolotl, litgpt, llamafactory, megatron, ms_swift, openrlhf,
+    torchtitan, torchtune, trl, trl_distillation, trl_dpo, trl_grpo, trl_kto, trl_reward, trl_rloo,
+    verl;
 
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.

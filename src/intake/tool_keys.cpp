@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 #include "embedded/embedded.hpp"
 #include "tool.hpp"
@@ -22,6 +23,9 @@ ToolKeys read_tool(std::string_view text) {
   for (const auto& key : json.at("no_effect")) keys.no_effect.insert(key.get<std::string>());
   for (const auto& section : json.value("open", nlohmann::json::array()))
     keys.open.push_back(section.get<std::string>() + ".");
+  for (const auto& [name, set] : {std::pair{"flags", &keys.flags}, {"lists", &keys.lists}})
+    for (const auto& key : json.value(name, nlohmann::json::array()))
+      set->insert(key.get<std::string>());
   return keys;
 }
 

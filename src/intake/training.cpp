@@ -17,7 +17,7 @@ namespace {
 const Tool* const tools[] = {&llamafactory, &trl_distillation, &trl_rloo, &trl_grpo, &trl_kto,
                              &trl_dpo,      &trl_reward,       &trl,      &axolotl,  &torchtitan,
                              &torchtune,    &automodel,        &litgpt,   &verl,     &ms_swift,
-                             &openrlhf};
+                             &openrlhf,     &megatron};
 
 const Tool& tool_of(const Request& request, const Node& file) {
   for (const Tool* tool : tools)

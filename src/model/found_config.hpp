@@ -11,6 +11,8 @@ struct FoundConfig {
   std::string name;    ///< the model's, for tables; of one of the Hub that is built in: its id
 };
 
+/// Whether MODEL is a configuration in place, and not where one is.
+[[nodiscard]] inline bool is_config(const std::string& model) { return model.starts_with('{'); }
 /// As `load_model` looks for it. Throws UserError where nothing is found.
 [[nodiscard]] FoundConfig find_config(const std::string& model);
 

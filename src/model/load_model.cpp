@@ -1,5 +1,5 @@
 // MODEL of the command line: a file, a folder, a sample's name, standard input, what Hugging Face's
-// cache has, or an id of the Hub whose configuration is built in.
+// cache has, an id of the Hub whose configuration is built in, or the JSON of one in place.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +17,7 @@
 #include "hub_cache.hpp"
 #include "hub_models.hpp"
 #include "in_quotes.hpp"
+#include "json_value.hpp"
 #include "letters.hpp"
 #include "nearest.hpp"
 
@@ -76,6 +77,15 @@ FoundConfig found_file(const fs::path& file) {
   return {read_file(file), file.string(), display_name(file)};
 }
 
+/// Its name is what its own field says.
+FoundConfig found_in_place(const std::string& text) {
+  const std::string origin = "the configuration in place";
+  const JsonValue::Object root = read_json(text, origin);
+  const JsonValue* name = root.find("name_or_path");
+  const auto* said = name != nullptr ? std::get_if<std::string>(&name->data) : nullptr;
+  return {text, origin, said != nullptr ? *said : "config"};
+}
+
 // "sample_models/<name>/config.json" → name; empty for other files
 std::string_view sample_name(std::string_view path) {
   if (!path.starts_with(samples_folder) || !path.ends_with(config_name)) return {};
@@ -118,6 +128,7 @@ std::vector<std::string> sample_names() {
 }
 
 FoundConfig find_config(const std::string& model) {
+  if (is_config(model)) return found_in_place(model);
   if (model == "-") return {read_standard_input(), "standard input", "stdin"};
   std::error_code error;
   const fs::path path(model);

@@ -147,7 +147,7 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
   ModelSpec spec;
   spec.name = name;
   spec.family = "megatron";
-  static_cast<void>(fields.find("model_type"));
+  for (const char* unread : {"model_type", "name_or_path"}) static_cast<void>(fields.find(unread));
   refuse_unplanned(fields, unplanned);
   spec.hidden = fields.size("hidden_size", sizes::hidden, 0);
   spec.layers = fields.size("num_layers", sizes::layers, 0);

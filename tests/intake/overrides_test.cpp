@@ -113,6 +113,45 @@ TEST_CASE("what the script does not say stays open, with the reason") {
   CHECK(contains(map.notes[0], "line 3: what $A gets under a condition is left out"));
 }
 
+TEST_CASE("what a script is called with is its default, where it has one") {
+  CHECK(value("A=${3:-x}", "$A") == "x");
+  CHECK(value("A=${12-\"x y\"}", "\"$A\"") == "x y");
+  CHECK(contains(unset("A=${3}", "$A"), "not followed"));
+  CHECK(contains(unset("A=${3:?}", "$A"), "not followed"));
+}
+
+TEST_CASE("a condition on what the script itself sets is followed, others are not") {
+  const auto set = [](const std::string& test) {
+    return value("A=x\nN=2\nX=0\nif " + test + "; then\n  X=1\nelse\n  X=2\nfi", "$X");
+  };
+  CHECK(set("[[ \"$A\" == \"x\" ]]") == "1");
+  CHECK(set("[ \"$A\" = y ]") == "2");
+  CHECK(set("[[ $A != x ]]") == "2");
+  CHECK(set("[[ -z \"$A\" ]]") == "2");
+  CHECK(set("test -n \"$A\"") == "1");
+  CHECK(set("[ $N -gt 1 ]") == "1");
+  CHECK(set("[[ $N -eq 3 ]] || [[ $A == x ]]") == "1");
+  CHECK(set("[[ $N -eq 2 && $A == y ]]") == "2");
+  CHECK(set("[[ -n \"$HOME\" ]] || [[ $A == x ]]") == "1");  // whatever $HOME is
+  for (const char* test :
+       {"[[ -n \"$HOME\" ]]", "[ -f x ]", "[[ $A == x* ]]", "! [[ $A == x ]]", "true",
+        "[[ $A == x ]]; [[ $N -eq 2 ]]", "[[ -n \"$HOME\" ]] && [[ $A == x ]]", "(( N > 1 ))",
+        "[[ $N -eq 2 ]] && [[ $A == y ]] || true", "grep -q x file"})
+    CHECK(contains(unset("A=x\nN=2\nX=0\nif " + std::string(test) + "; then X=1; fi", "$X"),
+                   "under a condition"));
+  const std::string chain = "if [ $A = x ]; then X=1; elif [ $A = y ]; then X=2; else X=3; fi";
+  CHECK(value("A=x\n" + chain, "$X") == "1");
+  CHECK(value("A=y\n" + chain, "$X") == "2");
+  CHECK(value("A=z\n" + chain, "$X") == "3");
+  CHECK(contains(unset(chain, "$X"), "under a condition"));
+  const std::string within = "if [ $A = y ]; then\n  if [ -f f ]; then X=1; fi\n  X=2\nfi";
+  CHECK(value("A=x\nX=0\n" + within, "$X") == "0");
+  CHECK(value("A=y\nX=0\n" + within, "$X") == "2");
+  CHECK(read("A=1\nif [ $A = 1 ]; then python3 -m main a.b=1; else python3 -m main a.b=2; fi")
+            .find("a.b")
+            ->text == "1");
+}
+
 TEST_CASE("a script that is none, or has two such commands, is refused with its line") {
   CHECK(contains(why("echo hello\n"), "run.sh: no command of this script has overrides"));
   CHECK(contains(why("main a.b=1\nmain a.b=2\n"), "run.sh:2: a second command with overrides"));

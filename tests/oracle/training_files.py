@@ -6,8 +6,8 @@
         those that a tool ships (its repository, unpacked): how many ac-advisor reads, how many values agree
 
 Packages: trl 1.16.0, transformers 5.23.0; llamafactory 0.9.5, axolotl 0.21.0, torchtitan 0.2.2, torchtune 0.6.1,
-nemo_automodel 0.5.0, litgpt 0.5.13, ms-swift 4.6.0 with its requirements (transformers 5.19.0, trl 0.29.1), or openrlhf 0.11.2
-on PYTHONPATH. No device and no weights are needed. A tool whose package is not there is left as it was. Scripts are run by
+nemo_automodel 0.5.0, litgpt 0.5.13, ms-swift 4.6.0 with its requirements (transformers 5.19.0, trl 0.29.1), openrlhf 0.11.2 or
+Megatron-LM's repository at core_v0.19.0 on PYTHONPATH. No device and no weights are needed. A tool whose package is not there is left as it was. Scripts are run by
 bash itself, with nothing on its PATH but programs that write down how they were started.
 """
 
@@ -153,17 +153,19 @@ with open({log!r}, "a") as log:
 """
 
 
-def started_by(path):
-    """What a script starts, as bash has it: (program, arguments, environment) of each launcher that it calls."""
+def started_by(path, given=()):
+    """What a script starts, as bash has it: (program, arguments, environment) of each launcher that it calls.
+    `given`: what it is called with."""
     with tempfile.TemporaryDirectory() as folder:
         programs, log = Path(folder) / "bin", Path(folder) / "log"
         programs.mkdir()
+        (Path(folder) / "pretrain_gpt.py").touch()  # a script may look whether it is there
         for name in LAUNCHERS:
             (programs / name).write_text(STUB.format(python=sys.executable, log=str(log)))
             (programs / name).chmod(0o755)
         for name in ("expr", "seq"):
             (programs / name).symlink_to(shutil.which(name))
-        bash = [shutil.which("bash"), str(path.resolve())]
+        bash = [shutil.which("bash"), str(path.resolve()), *given]
         subprocess.run(bash, cwd=folder, env={"PATH": str(programs)}, capture_output=True, timeout=60)
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -259,7 +261,57 @@ def openrlhf_values(path):
     return values
 
 
+def parsed_by_megatron(words, world, environment):
+    """parse_args and validate_args of `words`, as rank 0 of `world` H100s runs them: option → value, a flag's whether it holds."""
+    import typing
+
+    typing.override = getattr(typing, "override", lambda method: method)  # Python 3.12's
+    import torch
+    from megatron.training import arguments as theirs
+
+    torch.cuda.get_device_capability = lambda *device: (9, 0)
+    theirs.get_device_arch_version = lambda: 9
+    torch.use_deterministic_algorithms = lambda *mode, **named: None
+    before = sys.argv, dict(os.environ)
+    sys.argv = ["pretrain_gpt.py", *words]
+    os.environ |= {"WORLD_SIZE": str(world)} | environment
+    try:
+        args = theirs.validate_args(theirs.parse_args())
+    finally:
+        sys.argv = before[0]
+        os.environ.clear()
+        os.environ.update(before[1])
+    values = {}
+    for action in theirs.add_megatron_arguments(argparse.ArgumentParser(allow_abbrev=False))._actions:
+        for name in action.option_strings:
+            if not hasattr(args, action.dest):
+                continue
+            value = getattr(args, action.dest)
+            value = value == action.const if action.nargs == 0 else value
+            value = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+            values[name.removeprefix("--")] = getattr(value, "name", value)
+    return values
+
+
+def megatron_values(path):
+    text = path.read_text(encoding="utf-8")
+    paths = [f"${number}" for number in range(1, 6) if re.search(rf"=\${number}\b", text)]  # what it has no default for
+    arguments, environment = next(
+        (arguments, variables)
+        for _, arguments, variables in started_by(path, paths)
+        if any(word.endswith("pretrain_gpt.py") for word in arguments)
+    )
+    (place,) = [place for place, word in enumerate(arguments) if word.endswith("pretrain_gpt.py")]
+    launcher = argparse.ArgumentParser()
+    for name in ("nproc-per-node", "nnodes"):
+        launcher.add_argument("--" + name, "--" + name.replace("-", "_"), type=int, default=1)
+    started, _ = launcher.parse_known_args(arguments[:place])
+    kept = {name: environment[name] for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "NVTE_FLASH_ATTN") if name in environment}
+    return parsed_by_megatron(arguments[place + 1 :], started.nproc_per_node * started.nnodes, kept)
+
+
 TOOLS = {
+    "megatron": ("megatron*.sh", megatron_values),
     "trl": ("trl-sft*.yaml", trl_values),
     "trl-dpo": ("trl-dpo*.yaml", lambda path: trl_values(path, "dpo")),
     "trl-kto": ("trl-kto*.yaml", lambda path: trl_values(path, "kto")),

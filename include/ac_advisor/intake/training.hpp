@@ -25,6 +25,7 @@ struct Training {
   std::string path;
   std::string model;      ///< MODEL as the file names it; empty: it names none
   std::string model_key;  ///< "model_name_or_path"
+  std::string config;     ///< the model's config.json, where the file's own keys are its sizes
   std::string flavor_of;  ///< the framework whose table has it as "model/name"; empty: none has
   OptionList options;
   std::vector<Mapping> mapping;        ///< in the order in which they were asked for
