@@ -137,7 +137,7 @@ Lowering::DeltaChunks Lowering::delta_chunks(const DeltaInputs& in, std::vector<
   const V system = within_chunks(k_beta), attention = within_chunks(q);
   const V decayed_keys = decayed(k_beta, unary(OpKind::exp_of, sums));
   const auto solved = [&](V right) {
-    const V y = out(shape(right), DType::f32, true);
+    const V y = out(shape(right), DType::f32, grad(system) || grad(right));
     p_.value(y).permuted = true;  // column by column
     emit(OpKind::solve_triangular, {system, right}, {y},
          ir::Product{static_cast<std::int32_t>(chunk_tokens)});
@@ -170,6 +170,7 @@ ir::ValueId Lowering::delta_scan(const DeltaChunks& c, std::vector<V>& frame) {
   const V ends = slice_last(c.decay, 1, static_cast<std::int32_t>(chunk_tokens - 1));
   const V chunk_decay = p_.reshape(unary(OpKind::exp_of, ends), {s[0], s[1], s[2], 1, 1});
   V inter = ir::no_id, fresh = ir::no_id;
+  const bool trained = grad(c.values) || grad(c.decay);
   for (std::int64_t i = 0; i < s[2]; ++i) {
     const V values = chunk_of(c.values, i), of_state = chunk_of(c.keys_of_state, i);
     const V known = product_of(of_state, state, chunk_size, Form::nn);
@@ -182,12 +183,12 @@ ir::ValueId Lowering::delta_scan(const DeltaChunks& c, std::vector<V>& frame) {
     const V intra = product_of(chunk_of(c.attention, i), fresh, chunk_size, Form::nn);
     const V sum = binary(OpKind::add, inter, intra);
     const V written = p_.on_storage_of(core, s, DType::f32, true);
-    p_.value(written).requires_grad = true;
+    p_.value(written).requires_grad = trained;
     p_.value(written).permuted = true;
     emit(OpKind::copy_part, {core, sum}, {written}, ir::Slice{static_cast<std::int32_t>(i), 2});
     core = written;
     const V kept = binary(OpKind::mul, state, chunk_of(chunk_decay, i));
-    p_.value(kept).requires_grad = true;
+    p_.value(kept).requires_grad = trained;
     // keys transposed: (key_dim, 64)
     const V added = product_of(chunk_of(keys, i), fresh, state_size, Form::nn);
     const V before_it = state;
@@ -208,12 +209,12 @@ ir::ValueId Lowering::delta_rule(const DeltaInputs& in) {
   const Shape joined{s[0], s[1], padded_tokens, s[4]};
   V flat = p_.reshape(core, joined, true);
   if (s[2] > 1) {  // reshape, of columns
-    flat = out(joined, DType::f32, true);
+    flat = out(joined, DType::f32, grad(core));
     emit(OpKind::clone, {core}, {flat});
   }
   const V cut =
       padded_tokens == tokens ? flat : sliced(flat, {s[0], s[1], tokens, s[4]}, ir::Slice{0, 2});
-  const V y = out({s[0], tokens, s[1], s[4]}, dtype(in.rate), true);
+  const V y = out({s[0], tokens, s[1], s[4]}, dtype(in.rate), grad(core));
   emit(OpKind::cast, {p_.reshape(cut, shape(y), true)}, {y});
   hold_all(frame);
   return y;
