@@ -1,7 +1,7 @@
 // transformers 5.23.0: what an image encoder and its projector hold, from
-// models/{gemma3,llama4,llava,mistral3,qwen2_5_vl,qwen3_5,qwen3_vl}/ and models/{siglip,clip,pixtral}/,
-// modeling_*.py for the tensors,
-// configuration_*.py for absent fields.
+// models/{gemma3,llama4,llava,mistral3,qwen2_5_vl,qwen3_5,qwen3_vl}/ and
+// models/{siglip,clip,pixtral}/, modeling_*.py for the tensors, configuration_*.py for absent
+// fields.
 #include "tower.hpp"
 
 #include <fmt/format.h>

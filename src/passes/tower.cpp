@@ -139,8 +139,7 @@ constexpr Exclusion exclusions_of_tower[] = {
      "and DeepStack's layers in order",
      "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && encoder_is(m, "qwen") && !encoder_is(m, "qwen3_5") &&
-              !m.tower->run;
+       return with_images(c) && encoder_is(m, "qwen") && !encoder_is(m, "qwen3_5") && !m.tower->run;
      },
      images_of_model},
     {"--images N, an encoder of images of any size, without --image-pixels",

@@ -14,17 +14,51 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() ==
-        std::vector<std::string>{
-            "baichuan",    "bloom",    "cohere",     "cohere2",    "deepseek_v2",
-            "deepseek_v3", "falcon",   "gemma",      "gemma2",     "gemma3_text",
-            "glm",         "glm4",     "glm4_moe",   "gpt2",       "gpt_neox",
-            "gpt_oss",     "gptj",     "granite",    "internlm2",  "llama",
-            "llama4_text", "minicpm",  "ministral3", "mistral",    "mixtral",
-            "nemotron",    "olmo2",    "olmo3",      "olmoe",      "opt",
-            "phi",         "phi3",     "phimoe",     "qwen2",      "qwen2_5_vl_text",
-            "qwen2_moe",   "qwen3",    "qwen3_5_moe_text",  "qwen3_5_text", "qwen3_moe",  "qwen3_next", "qwen3_vl_text",
-            "smollm3",     "stablelm", "starcoder2"});
+  CHECK(model::known_families() == std::vector<std::string>{"baichuan",
+                                                            "bloom",
+                                                            "cohere",
+                                                            "cohere2",
+                                                            "deepseek_v2",
+                                                            "deepseek_v3",
+                                                            "falcon",
+                                                            "gemma",
+                                                            "gemma2",
+                                                            "gemma3_text",
+                                                            "glm",
+                                                            "glm4",
+                                                            "glm4_moe",
+                                                            "gpt2",
+                                                            "gpt_neox",
+                                                            "gpt_oss",
+                                                            "gptj",
+                                                            "granite",
+                                                            "internlm2",
+                                                            "llama",
+                                                            "llama4_text",
+                                                            "minicpm",
+                                                            "ministral3",
+                                                            "mistral",
+                                                            "mixtral",
+                                                            "nemotron",
+                                                            "olmo2",
+                                                            "olmo3",
+                                                            "olmoe",
+                                                            "opt",
+                                                            "phi",
+                                                            "phi3",
+                                                            "phimoe",
+                                                            "qwen2",
+                                                            "qwen2_5_vl_text",
+                                                            "qwen2_moe",
+                                                            "qwen3",
+                                                            "qwen3_5_moe_text",
+                                                            "qwen3_5_text",
+                                                            "qwen3_moe",
+                                                            "qwen3_next",
+                                                            "qwen3_vl_text",
+                                                            "smollm3",
+                                                            "stablelm",
+                                                            "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -50,8 +84,7 @@ TEST_CASE("every family reads its smallest configuration") {
           (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
     CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
                                    family == "gpt_oss" || family == "qwen3_next" ||
-                                   family == "qwen3_5_moe_text" ||
-                                   family.starts_with("deepseek")));
+                                   family == "qwen3_5_moe_text" || family.starts_with("deepseek")));
     const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
                            family == "gpt_oss" || family == "ministral3" ||
                            family == "qwen2_5_vl_text" || family.starts_with("olmo");

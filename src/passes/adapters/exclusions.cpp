@@ -52,8 +52,8 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK, a family with latent attention, and qwen3_next",
      "adapters of their projections are not planned", "plan it without: --lora 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && (m.latent.has_value() ||
-                         (m.delta && !model::class_facts(m.family).delta_apart));
+       return used(c) &&
+              (m.latent.has_value() || (m.delta && !model::class_facts(m.family).delta_apart));
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;

@@ -1,5 +1,6 @@
-// transformers v5.23: Qwen3NextGatedDeltaNet.forward and Qwen3_5GatedDeltaNet.forward, where neither flash-linear-attention nor
-// causal-conv1d is installed; its norm, and the causal convolution before it.
+// transformers v5.23: Qwen3NextGatedDeltaNet.forward and Qwen3_5GatedDeltaNet.forward, where
+// neither flash-linear-attention nor causal-conv1d is installed; its norm, and the causal
+// convolution before it.
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
@@ -15,10 +16,17 @@ ir::ValueId Lowering::causal_conv(V x, V weight) {
   leaf_ = Module::conv1d;
   const Shape s = shape(x);
   const std::int64_t tokens = s[1], channels = s[2], taps = shape(weight).back();
-  const V turned = p_.reshape(x, {s[0], channels, tokens}, true);
-  const V in_order = make_int(OpKind::empty, shape(turned), dtype(x), {});  // channel by channel
-  const V wide = out({s[0], channels, tokens + taps - 1}, dtype(x), grad(x) || grad(weight));
-  emit(OpKind::depthwise_conv, {turned, weight, in_order}, {wide});
+  // Widened to the weight's dtype, which autocast takes back; a view of a leaf it casts each time.
+  const V wide_input = cast(x, dtype(weight));
+  const V narrow_input = autocast(wide_input);
+  const V taps_of =
+      config_.precision.autocast ? cast(weight, config_.precision.compute_dtype) : weight;
+  const V turned = p_.reshape(narrow_input, {s[0], channels, tokens}, true);
+  const V in_order =
+      make_int(OpKind::empty, shape(turned), dtype(turned), {});  // channel by channel
+  const V wide = out({s[0], channels, tokens + taps - 1}, dtype(turned), grad(x) || grad(weight));
+  emit(OpKind::depthwise_conv, {turned, taps_of, in_order}, {wide});
+  if (wide_input != x) hold({wide_input});  // conv1d's argument
   const V causal = slice_last(wide, tokens, 0);
   const V y = p_.reshape(unary(OpKind::silu, causal), s, true);
   hold({x});  // the caller's `mixed_qkv`, until it is bound anew
@@ -37,7 +45,8 @@ ir::ValueId Lowering::gated_norm(V x, V gate, V weight) {
   const V shifted = unary(OpKind::add_scalar, variance, ir::Number{spec_.rms_norm_eps});
   const V normed = binary(OpKind::mul, h, unary(OpKind::rsqrt, shifted));
   const V narrow = cast(normed, in);
-  const V scaled = out(shape(x), in, grad(x) || grad(weight));
+  const DType wider = dtype(weight) == DType::f32 ? DType::f32 : in;
+  const V scaled = out(shape(x), wider, grad(x) || grad(weight));
   emit(OpKind::mul, {weight, narrow}, {scaled});
   hold({normed});  // `hidden_states`, until it is bound anew
   const V opened = unary(OpKind::silu, cast(gate, DType::f32));
@@ -85,7 +94,8 @@ Lowering::DeltaParts Lowering::joint_parts(const Block& b, V x) {
   const V decay = together(narrow[1], delta.value_heads, apart && each > 1);
   const V query_part = together(wide[0], keys, apart), key_part = together(wide[1], keys, apart);
   const V value_part = apart && each == 1 ? together(wide[2], groups * values, true) : value;
-  const V mixed = out({batch, tokens, 2 * keys + groups * values}, dtype(projected), grad(projected));
+  const V mixed =
+      out({batch, tokens, 2 * keys + groups * values}, dtype(projected), grad(projected));
   emit(OpKind::cat, {query_part, key_part, value_part}, {mixed});
   DeltaParts parts{mixed, gate, rate, decay};
   parts.until_mixed = {query_part, key_part, value_part, value};
@@ -124,7 +134,8 @@ ir::ValueId Lowering::delta_net(const Block& b, V x) {
   const std::int64_t batch = config_.run.batch, tokens = config_.run.seq, groups = delta.key_heads,
                      key = delta.key_dim, keys = groups * key,
                      values = delta.value_heads * delta.value_dim;
-  const DeltaParts parts = model::class_facts(spec_.family).delta_apart ? parts_apart(b, x) : joint_parts(b, x);
+  const DeltaParts parts =
+      model::class_facts(spec_.family).delta_apart ? parts_apart(b, x) : joint_parts(b, x);
   const V filtered = causal_conv(parts.mixed, b.conv);
   leaf_ = Module::attention;
   hold_all(parts.until_mixed);

@@ -69,6 +69,7 @@ ir::ValueId Lowering::chunk_of(V x, std::int64_t index) {
 
 /// torch.matmul of matrices in as many dimensions as `size` has, which it folds by views.
 ir::ValueId Lowering::product_of(V a, V b, const Shape& size, Form form) {
+  a = autocast(a), b = autocast(b);
   const auto folded_to = [&](V x, std::int64_t rows, std::int64_t columns) {
     return p_.reshape(x, {shape(x).numel() / (rows * columns), rows, columns});
   };
@@ -76,7 +77,7 @@ ir::ValueId Lowering::product_of(V a, V b, const Shape& size, Form form) {
                      inner = shape(a).numel() / (size.numel() / columns);
   const V left = folded_to(a, rows, inner);
   const V right = form == Form::nt ? folded_to(b, columns, inner) : folded_to(b, inner, columns);
-  const V y = out({size.numel() / (rows * columns), rows, columns}, DType::f32, grad(a) || grad(b));
+  const V y = out({size.numel() / (rows * columns), rows, columns}, dtype(a), grad(a) || grad(b));
   emit(OpKind::bmm, {left, right}, {y}, ir::Product{static_cast<std::int32_t>(inner), form});
   return p_.reshape(y, size);
 }

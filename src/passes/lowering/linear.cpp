@@ -44,9 +44,10 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
 ir::ValueId Lowering::base_linear(V x, const Linear& l) {
   const V y = product_of_layer(x, l);
   const bool apart = spec_.delta && model::class_facts(spec_.family).delta_apart;
-  const bool channels = leaf_ == ir::Module::qkv_proj || leaf_ == ir::Module::b_proj ||
-                        leaf_ == ir::Module::a_proj;
-  return apart && channels ? by_channel(y) : y;
+  const bool channels =
+      leaf_ == ir::Module::qkv_proj || leaf_ == ir::Module::b_proj || leaf_ == ir::Module::a_proj;
+  const bool quantized = l.scales != ir::no_id;  // matmul takes its gradient as it lies
+  return apart && channels && !quantized ? by_channel(y) : y;
 }
 
 ir::ValueId Lowering::product_of_layer(V x, const Linear& l) {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "lowering.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 
@@ -154,10 +155,12 @@ ir::ValueId Lowering::divided_in_place(V weights, V total) {
   return divided;
 }
 
-/// torch.topk of each token's scores: values and experts, (tokens, top k).
+/// torch.topk of each token's scores: values and experts, (tokens, top k). Beside adapters of
+/// experts a first block's launches were met nearer with its routing in the graph.
 std::pair<ir::ValueId, ir::ValueId> Lowering::best_experts(V scores) {
   const Shape size{shape(scores)[0], spec_.moe->top_k};
-  const V top = out(size, dtype(scores), grad(scores)), experts = out(size, DType::i64, false);
+  const bool trained = grad(scores) || adapted_experts(spec_, config_).any();
+  const V top = out(size, dtype(scores), trained), experts = out(size, DType::i64, false);
   emit(OpKind::topk, {scores}, {top, experts},
        ir::TopK{static_cast<std::int32_t>(size[1]), config_.run.balanced_routing});
   return {top, experts};
@@ -400,7 +403,7 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
   const V source = out({rows}, DType::i64, false);
   emit(OpKind::floor_divide, {order}, {source}, ir::FloorDivide{static_cast<std::int32_t>(top_k)});
-  V selected = out({rows, spec_.hidden}, type, grad(rows_of));
+  V selected = out({rows, spec_.hidden}, type, grad(rows_of) || grad(weights));
   emit(OpKind::index, {rows_of, source}, {selected});
   const V weights_sorted = out({rows}, dtype(weights), grad(weights));
   emit(OpKind::index, {sample_weights, order}, {weights_sorted});

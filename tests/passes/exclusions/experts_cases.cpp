@@ -161,7 +161,7 @@ const Case cases[] = {
        c.run.seq = 65536 / 4 * 64;
      },
      "--seq 1048576 for llama"},
-    {"--autocast, gated delta nets",
+    {"--autocast, gated delta nets of qwen3_next",
      [](model::ModelSpec& m, StepConfig& c) {
        with_delta_nets(m);
        c.precision.autocast = true;
