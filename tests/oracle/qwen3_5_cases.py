@@ -7,7 +7,7 @@ import random
 import emulated_cases
 from emulated_cases import EXPANDABLE, case
 
-SEED, MODELS_OF_EACH, WRAPPED_OF_EACH, STEPS_OF_EACH, ADAPTED = 350, 6, 2, 18, 16
+SEED, MODELS_OF_EACH, WRAPPED_OF_EACH, STEPS_OF_EACH, ADAPTED, DORA = 350, 6, 2, 18, 16, 3
 MODES = ("none", "none", "full", "full", "selective", "every:2")
 SIZES = ((1, 192), (1, 500), (1, 1024), (1, 1777), (1, 2048), (2, 64), (2, 333), (2, 640), (2, 1024), (3, 257), (3, 512),
          (4, 128), (4, 400))
@@ -113,3 +113,8 @@ def cases():
     generator = random.Random(SEED + 2)
     for number in range(ADAPTED):
         yield draw_adapted(generator, generator.choice(list(MODELS)))
+    generator = random.Random(SEED + 3)
+    for number in range(DORA):
+        batch, seq = generator.choice(SIZES)
+        yield case(generator.choice(list(MODELS)), batch, seq, generator.choice(MODES)) | {
+            "lora": 8, "lora_targets": TARGETS[3], "dora": True}
