@@ -320,7 +320,8 @@ TEST_CASE("qwen3_5 and qwen3_5_moe: transformers' parameters, text alone and bes
   CHECK(count(dense) == 113'402'224);
   nlohmann::json sparse{{"model_type", "qwen3_5_moe_text"}, {"hidden_size", 2048},
                         {"num_hidden_layers", 40},          {"num_attention_heads", 16},
-                        {"num_key_value_heads", 2},         {"vocab_size", 248320}};
+                        {"num_key_value_heads", 2},         {"vocab_size", 248320},
+                        {"moe_intermediate_size", 512}};
   CHECK(count(sparse) == 34'660'610'688);
   CHECK(count({{"model_type", "qwen3_5_moe"},
                {"text_config", sparse},

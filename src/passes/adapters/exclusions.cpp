@@ -58,6 +58,14 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
      }},
+    {"--adapter METHOD, gated delta nets",
+     "how gradients come back to their projections is planned for LoRA alone", "use --lora RANK",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.delta && c.adapters.of_another_method();
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return given_adapters(c) + " for " + m.family;
+     }},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      "adapters go to linear layers of blocks; those of the embedding and the LM head are not "
      "planned",

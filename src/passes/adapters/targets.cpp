@@ -370,6 +370,17 @@ bool names_in_encoder(const model::ModelSpec& spec, std::string_view target) {
   return std::any_of(spec.tower->groups.begin(), spec.tower->groups.end(), has);
 }
 
+/// Blocks of a hybrid may all be of one kind: PEFT takes what names a layer of the other kind
+/// beside what names one that is there.
+bool names_other_kind(const model::ModelSpec& spec, const StepConfig& config,
+                      std::string_view target) {
+  if (!spec.delta || adapted_widths(spec, config).empty()) return false;
+  const model::LayerNames& names = model::layer_names(spec.family);
+  const std::string_view layers[] = {names.q, names.k, names.v, names.o};
+  return std::any_of(std::begin(layers), std::end(layers),
+                     [&](std::string_view layer) { return ends_in(layer, target); });
+}
+
 }  // namespace
 
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
@@ -383,8 +394,8 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
     return {};
   }
   for (const std::string_view target : split(targets)) {
-    bool found =
-        (converts(spec, config) && names_experts(spec, target)) || names_in_encoder(spec, target);
+    bool found = (converts(spec, config) && names_experts(spec, target)) ||
+                 names_in_encoder(spec, target) || names_other_kind(spec, config, target);
     for (std::int16_t block = 0; block < spec.layers && !found; ++block) {
       const std::vector<Module> layers = linear_layers(spec, block);
       found = std::any_of(layers.begin(), layers.end(), [&](Module leaf) {

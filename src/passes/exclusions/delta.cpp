@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <string>
 
-#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -35,15 +34,6 @@ constexpr Exclusion of_delta[] = {
      [](const ModelSpec& m, const StepConfig& c) { return used(m) && chunks(m, c) > most_chunks; },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--seq " + std::to_string(c.run.seq) + " for " + m.family;
-     }},
-    {"--autocast, gated delta nets of qwen3_next",
-     "what autocast casts of their two projections' parts is not compared yet",
-     "add --autocast none",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return used(m) && c.precision.autocast && !model::class_facts(m.family).delta_apart;
-     },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
      }},
     {"--compute-dtype fp32, gated delta nets", "casts to fp32 that are none then are not planned",
      "use bf16",
