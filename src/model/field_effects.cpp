@@ -42,7 +42,7 @@ constexpr std::string_view without_effect[] = {
     "is_llama_config", "unsloth_fixed", "unsloth_version", "tie_word_embeddings", "text_config",
     "vocab_size", "projector_hidden_act", "mm_tokens_per_image", "vision_feature_select_strategy",
     "projection_dim", "ignore_index", "transformers.js_config",
-    "base_config_key", "sub_configs", "mamba_ssm_dtype", "head_dim", "scale_attn_weights",
+    "base_config_key", "sub_configs", "mamba_ssm_dtype", "deepstack_visual_indexes", "head_dim", "scale_attn_weights",
     "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base", "bias_dropout_fusion",
     "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
     "slow_but_exact", "attn_scale", "floor_scale", "for_llm_compression", "pixel_shuffle_ratio",

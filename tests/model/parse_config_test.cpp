@@ -344,11 +344,14 @@ TEST_CASE("qwen3_5 reads its text alone and in its wrapper, layers for further t
   CHECK(spec.rope_theta == 1e7);
   CHECK_FALSE(spec.moe.has_value());
   CHECK(spec.reading.unknown.empty());
-  const nlohmann::json vision{{"model_type", "qwen3_5"}, {"out_hidden_size", 64}};
+  const nlohmann::json vision{{"model_type", "qwen3_5"},
+                              {"out_hidden_size", 64},
+                              {"deepstack_visual_indexes", nlohmann::json::array()}};
   spec = parse({{"model_type", "qwen3_5"}, {"text_config", text}, {"vision_config", vision}});
   CHECK(spec.family == "qwen3_5_text");
   REQUIRE(spec.tower.has_value());
   CHECK_FALSE(spec.tower->run.has_value());
+  CHECK(spec.reading.unknown.empty());
   auto sparse = small_config("qwen3_5_moe_text");
   sparse.erase("intermediate_size");
   sparse.update({{"num_experts", 8},
