@@ -49,6 +49,12 @@ const char* leaf_name(Module leaf) {
       return "attention.core";
     case Module::ba_proj:
       return "attention.in_proj_ba";
+    case Module::z_proj:
+      return "attention.in_proj_z";
+    case Module::b_proj:
+      return "attention.in_proj_b";
+    case Module::a_proj:
+      return "attention.in_proj_a";
     case Module::conv1d:
       return "attention.conv1d";
     case Module::delta_rule:
@@ -123,6 +129,9 @@ Module submodule_of(Module leaf) {
     case Module::rope:
     case Module::attention_core:
     case Module::ba_proj:
+    case Module::z_proj:
+    case Module::b_proj:
+    case Module::a_proj:
     case Module::conv1d:
     case Module::delta_rule:
     case Module::gated_norm:

@@ -88,8 +88,15 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
                 fmt::format("{}is more than the {} experts; expected an integer from 1 to {}",
                             fields.has("num_experts_per_tok") ? "" : fmt::format("{} ", moe.top_k),
                             moe.experts, moe.experts));
+  const auto read_shared = [&] {
+    if (family.shared_intermediate != 0)
+      moe.shared_intermediate =
+          fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)
+              .value_or(family.shared_intermediate);
+  };
   if (family.moe == ExpertRule::every_block) {
     moe.intermediate = spec.intermediate;
+    read_shared();
     moe.normalize_top_k = !family.top_k_norm_field || fields.flag("norm_topk_prob", false);
     moe.input_jitter = family.sparse_mixer &&
                        fields.maybe_number("input_jitter_noise", 0.0, 1.0).value_or(0.0) > 0.0;
@@ -127,10 +134,7 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.normalize_top_k = fields.flag("norm_topk_prob", family.normalized_top_k);
-    if (family.shared_intermediate != 0)
-      moe.shared_intermediate =
-          fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)
-              .value_or(family.shared_intermediate);
+    read_shared();
     spec.sparse_block = some_blocks(spec.layers, fields);
     if (!any(spec.sparse_block)) {
       spec.sparse_block.clear();

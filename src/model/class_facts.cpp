@@ -41,6 +41,8 @@ constexpr Row rows[] = {
     {"qwen2_moe", {.idle_mask = true, .balances_experts = true}},
     {"qwen2_5_vl_text", {.heads_last = true}},
     {"qwen3", {.drops_cache = true}},
+    {"qwen3_5_moe_text", {.balances_experts = true, .delta_apart = true, .no_classifier = true}},
+    {"qwen3_5_text", {.delta_apart = true}},
     {"qwen3_moe", {.experts_first = true, .balances_experts = true}},
     {"qwen3_next", {.balances_experts = true}},
     {"smollm3", {.drops_cache = true}},

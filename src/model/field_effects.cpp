@@ -42,7 +42,8 @@ constexpr std::string_view without_effect[] = {
     "is_llama_config", "unsloth_fixed", "unsloth_version", "tie_word_embeddings", "text_config",
     "vocab_size", "projector_hidden_act", "mm_tokens_per_image", "vision_feature_select_strategy",
     "projection_dim", "ignore_index", "transformers.js_config",
-    "base_config_key", "sub_configs", "head_dim", "scale_attn_weights",
+    "base_config_key", "sub_configs", "mamba_ssm_dtype", "deepstack_visual_indexes", "head_dim",
+    "scale_attn_weights",
     "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base", "bias_dropout_fusion",
     "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
     "slow_but_exact", "attn_scale", "floor_scale", "for_llm_compression", "pixel_shuffle_ratio",
@@ -196,7 +197,10 @@ constexpr Group structure[] = {
      "vision_config audio_config speech_config vision_tower mm_vision_tower image_size "
      "patch_size num_channels image_seq_length"},
     {"layers that predict further tokens", 0, "",
-     "num_nextn_predict_layers num_mtp_layers n_predict mtp_layer_types"},
+     "num_nextn_predict_layers num_mtp_layers n_predict mtp_layer_types mtp_num_hidden_layers "
+     "mtp_use_dedicated_embeddings"},
+    {"a gate of attention's output", 0, "",
+     "attn_output_gate"},
     {"hyper-connections", 0, "",
      "hc_mult"},
     {"blocks that differ", 0, "",

@@ -1,7 +1,7 @@
 // transformers 5.23.0: what an image encoder and its projector hold, from
-// models/{gemma3,llama4,llava,mistral3,qwen2_5_vl,qwen3_vl}/ and models/{siglip,clip,pixtral}/,
-// modeling_*.py for the tensors,
-// configuration_*.py for absent fields.
+// models/{gemma3,llama4,llava,mistral3,qwen2_5_vl,qwen3_5,qwen3_vl}/ and
+// models/{siglip,clip,pixtral}/, modeling_*.py for the tensors, configuration_*.py for absent
+// fields.
 #include "tower.hpp"
 
 #include <fmt/format.h>
@@ -226,6 +226,12 @@ constexpr Sizes qwen3_sizes{.hidden = 1152,
                             .merge = 2,
                             .tapped = {8, 16, 24}};
 
+constexpr Sizes qwen3_5_sizes = [] {  // without DeepStack
+  Sizes s = qwen3_sizes;
+  s.taps = 0;
+  return s;
+}();
+
 constexpr Sizes llama4_sizes{.hidden = 768,
                              .intermediate = 5632,
                              .layers = 34,
@@ -258,6 +264,9 @@ constexpr Wrapper wrappers[] = {
      2,
      mistral3_projector},
     {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_vl_vision", qwen2_5_sizes, false, false, 1, nullptr},
+    {"qwen3_5", "qwen3_5_text", "qwen3_5_vision", qwen3_5_sizes, false, false, 1, nullptr},
+    {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_moe_vision", qwen3_5_sizes, false, false, 1,
+     nullptr},
     {"qwen3_vl", "qwen3_vl_text", "qwen3_vl_vision", qwen3_sizes, false, false, 1, nullptr},
 };
 
@@ -268,6 +277,7 @@ const Sizes* encoder_sizes(std::string_view model_type) {
   if (model_type == "llama4_vision_model") return &llama4_sizes;
   // older files give the wrapper's own name
   if (model_type == "qwen2_5_vl_vision" || model_type == "qwen2_5_vl") return &qwen2_5_sizes;
+  if (model_type.starts_with("qwen3_5")) return &qwen3_5_sizes;
   if (model_type == "qwen3_vl_vision" || model_type == "qwen3_vl") return &qwen3_sizes;
   return nullptr;
 }
@@ -450,7 +460,8 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
   tower.encoder = encoder;
   if (wrapper.projector == llava_projector && encoder == "clip_vision_model")
     tower.run = read_clip_run(s, projection, outer, vision);
-  if (s.frames > 0) tower.run = read_patch_run(s, vision);
+  const bool without_taps = s.positions > 0 && absent->taps == 0;
+  if (s.frames > 0 && !without_taps) tower.run = read_patch_run(s, vision);
   if (s.frames > 0)
     tower.groups = s.positions > 0 ? qwen3_vision(s) : qwen2_5_vision(s);
   else if (encoder == "pixtral")

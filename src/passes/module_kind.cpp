@@ -18,7 +18,7 @@ ir::Module module_of(ModuleKind kind, ir::Module leaf) {
                      post_mlp_norm, final_norm, gated_norm});
     case ModuleKind::projection:
       return one_of({q_proj, k_proj, v_proj, qkv_proj, q_a_proj, q_b_proj, kv_a_proj, kv_b_proj,
-                     ba_proj, o_proj});
+                     ba_proj, z_proj, b_proj, a_proj, o_proj});
     case ModuleKind::mlp:
       return ir::submodule_of(leaf) == mlp ? mlp : root;
     case ModuleKind::embedding:

@@ -129,12 +129,17 @@ constexpr Exclusion exclusions_of_tower[] = {
        return with_images(c) && encoder_is(m, "clip") && !m.tower->run;
      },
      images_of_model},
+    {"--images N, the encoder of qwen3_5", "how it runs is not planned yet", "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && encoder_is(m, "qwen3_5");
+     },
+     images_of_model},
     {"--images N, qwen2_5_vl and qwen3_vl with another activation, windows or DeepStack's layers",
      "the activation of their configuration class is planned, windows of at least one merged patch "
      "and DeepStack's layers in order",
      "use --images 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return with_images(c) && encoder_is(m, "qwen") && !m.tower->run;
+       return with_images(c) && encoder_is(m, "qwen") && !encoder_is(m, "qwen3_5") && !m.tower->run;
      },
      images_of_model},
     {"--images N, an encoder of images of any size, without --image-pixels",

@@ -159,7 +159,8 @@ TEST_CASE("an unknown architecture lists the known ones and the way around") {
       "falcon, gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, "
       "granite, internlm2, llama, llama4_text, minicpm, ministral3, mistral, mixtral, nemotron, "
       "olmo2, olmo3, olmoe, opt, phi, phi3, phimoe, qwen2, qwen2_5_vl_text, qwen2_moe, qwen3, "
-      "qwen3_moe, qwen3_next, qwen3_vl_text, smollm3, stablelm, starcoder2)";
+      "qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl_text, smollm3, stablelm, "
+      "starcoder2)";
   const std::string capture =
       "; plan, advise, explain and check capture it with transformers (--capture auto)";
   CHECK(with("model_type", "codegen") == "llama.json: \"model_type\": \"codegen\" " + known +

@@ -17,6 +17,7 @@ inline nlohmann::json small_config(const std::string& model_type) {
   if (model_type == "opt") config["ffn_dim"] = 160;
   if (model_type == "llama4_text") config["intermediate_size_mlp"] = 192;
   if (model_type == "gptj") config["rotary_dim"] = 8;
+  if (model_type == "qwen3_5_moe_text") config["moe_intermediate_size"] = 160;
   if (model_type == "deepseek_v2") config["num_experts_per_tok"] = 2;
   return config;
 }

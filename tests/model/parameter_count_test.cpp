@@ -288,6 +288,60 @@ TEST_CASE("qwen3_next: the published parameters, and transformers' of other size
   CHECK(model::parameter_count(parse(config)) == 153'753'088);
 }
 
+TEST_CASE("qwen3_5 and qwen3_5_moe: transformers' parameters, text alone and beside the encoder") {
+  const auto count = [](const nlohmann::json& config) {
+    return model::parameter_count(parse(config));
+  };
+  nlohmann::json dense{{"model_type", "qwen3_5_text"}, {"hidden_size", 4096},
+                       {"intermediate_size", 12288},   {"num_hidden_layers", 32},
+                       {"num_attention_heads", 16},    {"vocab_size", 248320}};
+  CHECK(count(dense) == 8'953'803'264);  // Qwen3.5-9B's
+  dense.update({{"hidden_size", 5120},
+                {"intermediate_size", 17408},
+                {"num_hidden_layers", 64},
+                {"num_attention_heads", 24},
+                {"linear_num_value_heads", 48}});
+  CHECK(count(dense) == 26'895'998'464);  // Qwen3.5-27B's
+  CHECK(count({{"model_type", "qwen3_5"},
+               {"text_config", dense},
+               {"vision_config", {{"out_hidden_size", 5120}}}}) == 27'356'728'560);
+  dense.update({{"hidden_size", 512},
+                {"intermediate_size", 1024},
+                {"num_hidden_layers", 5},
+                {"num_attention_heads", 8},
+                {"num_key_value_heads", 2},
+                {"head_dim", 64},
+                {"vocab_size", 151936},
+                {"linear_num_key_heads", 8},
+                {"linear_num_value_heads", 24},
+                {"linear_key_head_dim", 96},
+                {"tie_word_embeddings", true},
+                {"layer_types", std::vector<std::string>(5, "linear_attention")}});
+  CHECK(count(dense) == 113'402'224);
+  nlohmann::json sparse{{"model_type", "qwen3_5_moe_text"}, {"hidden_size", 2048},
+                        {"num_hidden_layers", 40},          {"num_attention_heads", 16},
+                        {"num_key_value_heads", 2},         {"vocab_size", 248320},
+                        {"moe_intermediate_size", 512}};
+  CHECK(count(sparse) == 34'660'610'688);
+  CHECK(count({{"model_type", "qwen3_5_moe"},
+               {"text_config", sparse},
+               {"vision_config", {{"out_hidden_size", 2048}}}}) == 35'107'181'936);
+  sparse.update({{"hidden_size", 1024},
+                 {"num_hidden_layers", 8},
+                 {"num_attention_heads", 8},
+                 {"head_dim", 64},
+                 {"linear_num_key_heads", 4},
+                 {"linear_num_value_heads", 4},
+                 {"linear_key_head_dim", 64},
+                 {"tie_word_embeddings", true},
+                 {"attention_bias", true},
+                 {"num_experts", 16},
+                 {"num_experts_per_tok", 4},
+                 {"moe_intermediate_size", 256},
+                 {"shared_expert_intermediate_size", 768}});
+  CHECK(count(sparse) == 390'306'352);
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

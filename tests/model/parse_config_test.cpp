@@ -14,17 +14,51 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() ==
-        std::vector<std::string>{
-            "baichuan",    "bloom",    "cohere",     "cohere2",    "deepseek_v2",
-            "deepseek_v3", "falcon",   "gemma",      "gemma2",     "gemma3_text",
-            "glm",         "glm4",     "glm4_moe",   "gpt2",       "gpt_neox",
-            "gpt_oss",     "gptj",     "granite",    "internlm2",  "llama",
-            "llama4_text", "minicpm",  "ministral3", "mistral",    "mixtral",
-            "nemotron",    "olmo2",    "olmo3",      "olmoe",      "opt",
-            "phi",         "phi3",     "phimoe",     "qwen2",      "qwen2_5_vl_text",
-            "qwen2_moe",   "qwen3",    "qwen3_moe",  "qwen3_next", "qwen3_vl_text",
-            "smollm3",     "stablelm", "starcoder2"});
+  CHECK(model::known_families() == std::vector<std::string>{"baichuan",
+                                                            "bloom",
+                                                            "cohere",
+                                                            "cohere2",
+                                                            "deepseek_v2",
+                                                            "deepseek_v3",
+                                                            "falcon",
+                                                            "gemma",
+                                                            "gemma2",
+                                                            "gemma3_text",
+                                                            "glm",
+                                                            "glm4",
+                                                            "glm4_moe",
+                                                            "gpt2",
+                                                            "gpt_neox",
+                                                            "gpt_oss",
+                                                            "gptj",
+                                                            "granite",
+                                                            "internlm2",
+                                                            "llama",
+                                                            "llama4_text",
+                                                            "minicpm",
+                                                            "ministral3",
+                                                            "mistral",
+                                                            "mixtral",
+                                                            "nemotron",
+                                                            "olmo2",
+                                                            "olmo3",
+                                                            "olmoe",
+                                                            "opt",
+                                                            "phi",
+                                                            "phi3",
+                                                            "phimoe",
+                                                            "qwen2",
+                                                            "qwen2_5_vl_text",
+                                                            "qwen2_moe",
+                                                            "qwen3",
+                                                            "qwen3_5_moe_text",
+                                                            "qwen3_5_text",
+                                                            "qwen3_moe",
+                                                            "qwen3_next",
+                                                            "qwen3_vl_text",
+                                                            "smollm3",
+                                                            "stablelm",
+                                                            "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -42,7 +76,7 @@ TEST_CASE("every family reads its smallest configuration") {
       continue;
     }
     const std::int64_t rotated = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
-    const std::int64_t share = family == "glm4_moe" ? 2 : family == "qwen3_next" ? 4 : 1;
+    const std::int64_t share = family == "glm4_moe" ? 2 : spec.gated_attention ? 4 : 1;
     CHECK(spec.rotary_dim == rotated / share);
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
@@ -50,7 +84,7 @@ TEST_CASE("every family reads its smallest configuration") {
           (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
     CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
                                    family == "gpt_oss" || family == "qwen3_next" ||
-                                   family.starts_with("deepseek")));
+                                   family == "qwen3_5_moe_text" || family.starts_with("deepseek")));
     const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
                            family == "gpt_oss" || family == "ministral3" ||
                            family == "qwen2_5_vl_text" || family.starts_with("olmo");
@@ -286,6 +320,51 @@ TEST_CASE(
   config["linear_num_key_heads"] = 5;
   CHECK(error_of(config).find("\"linear_num_key_heads\": 5 does not divide the 32 heads") !=
         std::string::npos);
+}
+
+TEST_CASE("qwen3_5 reads its text alone and in its wrapper, layers for further tokens unread") {
+  auto text = small_config("qwen3_5_text");
+  text.update({{"attn_output_gate", true},
+               {"mamba_ssm_dtype", "float32"},
+               {"mlp_only_layers", nlohmann::json::array()},
+               {"mtp_num_hidden_layers", 1},
+               {"mtp_use_dedicated_embeddings", false},
+               {"full_attention_interval", 2},
+               {"rope_parameters",
+                {{"rope_type", "default"},
+                 {"rope_theta", 1e7},
+                 {"partial_rotary_factor", 0.5},
+                 {"mrope_interleaved", true},
+                 {"mrope_section", {11, 11, 10}}}}});
+  auto spec = parse(text);
+  CHECK(spec.delta_block == std::vector<bool>{true, false, true, false});
+  CHECK(spec.position_grids == model::PositionGrids::woven);
+  CHECK(spec.gated_attention);
+  CHECK(spec.rotary_dim == 128);
+  CHECK(spec.rope_theta == 1e7);
+  CHECK_FALSE(spec.moe.has_value());
+  CHECK(spec.reading.unknown.empty());
+  const nlohmann::json vision{{"model_type", "qwen3_5"},
+                              {"out_hidden_size", 64},
+                              {"deepstack_visual_indexes", nlohmann::json::array()}};
+  spec = parse({{"model_type", "qwen3_5"}, {"text_config", text}, {"vision_config", vision}});
+  CHECK(spec.family == "qwen3_5_text");
+  REQUIRE(spec.tower.has_value());
+  CHECK_FALSE(spec.tower->run.has_value());
+  CHECK(spec.reading.unknown.empty());
+  auto sparse = small_config("qwen3_5_moe_text");
+  sparse.erase("intermediate_size");
+  sparse.update({{"num_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 48},
+                 {"shared_expert_intermediate_size", 96}});
+  spec = parse(sparse);
+  REQUIRE(spec.moe.has_value());
+  CHECK(spec.moe->intermediate == 48);
+  CHECK(spec.moe->shared_intermediate == 96);
+  CHECK(spec.moe->shared_gate);
+  CHECK(spec.moe->normalize_top_k);
+  CHECK(spec.sparse_block == std::vector<bool>(4, true));
 }
 
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {

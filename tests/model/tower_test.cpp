@@ -179,7 +179,7 @@ TEST_CASE("a wrapper or an encoder that cannot be counted is refused, not planne
     config = {{"model_type", wrapper}, {"text_config", {{"model_type", "qwen2"}}}};
     refused(config,
             "wraps its text model with encoders that are not planned (planned wrappers: "
-            "gemma3, llama4, llava, mistral3, qwen2_5_vl, qwen3_vl)");
+            "gemma3, llama4, llava, mistral3, qwen2_5_vl, qwen3_5, qwen3_5_moe, qwen3_vl)");
   }
   config.erase("model_type");
   refused(config, "\"model_type\" is missing: the file wraps its text model");

@@ -266,8 +266,10 @@ std::string cannot_capture(const std::string& file) {
 }
 
 model::ModelSpec model_of(const OracleCase& one) {
+  capture::Settings settings;
+  if (one.captured) settings.when = capture::When::always;  // what has a family now, too
   return capture::load_model(model::FoundConfig{one.config, one.model, one.model}, "", one.options,
-                             {});
+                             settings);
 }
 
 StepConfig config_of(const OracleCase& one) {

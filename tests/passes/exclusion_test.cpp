@@ -133,7 +133,6 @@ const std::set<std::string> in_two_steps{
     "--autocast, NemotronLayerNorm1P",
     "--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
     "is a function of its own",
-    "--autocast, gated delta nets",
     "--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
     "--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
     "--compile-unit model, run by the trainer",

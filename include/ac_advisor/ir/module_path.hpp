@@ -49,6 +49,9 @@ enum class Module : std::uint8_t {
   optimizer,
   fsdp,
   vision_tower,
+  z_proj,  ///< of a delta net whose gates, rates of writing
+  b_proj,  ///< and of decay
+  a_proj,  ///< are projections of their own
 };
 
 /// Under tensor parallelism a linear layer is split by its inputs (RowwiseParallel: ranks add up

@@ -30,6 +30,7 @@ struct ClassFacts {
   /// Its configuration's router_aux_loss_coef is not 0: TRL asks for the loss that balances
   /// experts.
   bool balances_experts = false;
+  bool delta_apart = false;    ///< a delta net's gates and both rates have a projection each
   bool no_classifier = false;  ///< AutoModelForSequenceClassification has no class of it
 };
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "ac_advisor/model/adapter_method.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "targets.hpp"
@@ -48,10 +49,19 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
      }},
-    {"--lora RANK, a family with latent attention or delta nets",
+    {"--lora RANK, a family with latent attention, and qwen3_next",
      "adapters of their projections are not planned", "plan it without: --lora 0",
      [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && (m.latent.has_value() || m.delta.has_value());
+       return used(c) &&
+              (m.latent.has_value() || (m.delta && !model::class_facts(m.family).delta_apart));
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return given_adapters(c) + " for " + m.family;
+     }},
+    {"--adapter METHOD, gated delta nets",
+     "how gradients come back to their projections is planned for LoRA alone", "use --lora RANK",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.delta && c.adapters.of_another_method();
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;

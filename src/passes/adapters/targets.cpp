@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ac_advisor/model/adapter_method.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/layer_names.hpp"
 #include "ac_advisor/model/tower_parts.hpp"
 
@@ -46,6 +47,34 @@ std::string_view name_of(const model::LayerNames& names, Module leaf) {
   }
 }
 
+/// A delta net's, which stands in attention's place.
+std::string_view name_in_delta(bool apart, Module leaf) {
+  switch (leaf) {
+    case Module::qkv_proj:
+      return apart ? "linear_attn.in_proj_qkv" : "linear_attn.in_proj_qkvz";
+    case Module::ba_proj:
+      return "linear_attn.in_proj_ba";
+    case Module::z_proj:
+      return "linear_attn.in_proj_z";
+    case Module::b_proj:
+      return "linear_attn.in_proj_b";
+    case Module::a_proj:
+      return "linear_attn.in_proj_a";
+    case Module::o_proj:
+      return "linear_attn.out_proj";
+    default:
+      return {};
+  }
+}
+
+std::string_view name_in_block(const model::ModelSpec& spec, ir::ModulePath layer) {
+  if (layer.block >= 0 && spec.has_delta(layer.block)) {
+    const bool apart = model::class_facts(spec.family).delta_apart;
+    if (const auto name = name_in_delta(apart, layer.leaf); !name.empty()) return name;
+  }
+  return name_of(model::layer_names(spec.family), layer.leaf);
+}
+
 bool of_mlp(Module leaf) {
   return leaf == Module::gate_proj || leaf == Module::up_proj || leaf == Module::gate_up_proj ||
          leaf == Module::down_proj;
@@ -59,7 +88,7 @@ bool has_experts(const model::ModelSpec& spec, std::int16_t block) {
 /// transformers' path of a linear layer of a block: an MLP's, or a shared expert's.
 std::string path_of(const model::ModelSpec& spec, ir::ModulePath layer) {
   const model::LayerNames& names = model::layer_names(spec.family);
-  std::string_view name = name_of(names, layer.leaf);
+  std::string_view name = name_in_block(spec, layer);
   if (!of_mlp(layer.leaf) || !has_experts(spec, layer.block))
     return fmt::format("{}.{}.{}", names.blocks, layer.block, name);
   name.remove_prefix(name.rfind('.') + 1);
@@ -134,9 +163,13 @@ DType lora_dtype(const StepConfig& config) {
   return mixed ? config.precision.compute_dtype : config.adapters.dtype;
 }
 
-std::vector<Module> linear_layers(const model::ModelSpec& spec) {
+std::vector<Module> linear_layers(const model::ModelSpec& spec, std::int16_t block) {
   std::vector<Module> layers;
-  if (spec.fused_qkv)
+  if (spec.has_delta(block) && model::class_facts(spec.family).delta_apart)
+    layers = {Module::o_proj, Module::qkv_proj, Module::z_proj, Module::b_proj, Module::a_proj};
+  else if (spec.has_delta(block))
+    layers = {Module::qkv_proj, Module::ba_proj, Module::o_proj};
+  else if (spec.fused_qkv)
     layers = {Module::o_proj, Module::qkv_proj};
   else
     layers = {Module::q_proj, Module::k_proj, Module::v_proj, Module::o_proj};
@@ -195,6 +228,25 @@ ExpertTargets adapted_experts(const model::ModelSpec& spec, const StepConfig& co
 
 namespace {
 
+/// A delta net's layer's input and output.
+std::pair<std::int64_t, std::int64_t> widths_in_delta(const model::ModelSpec& spec, Module leaf) {
+  const model::DeltaNet& delta = *spec.delta;
+  const std::int64_t h = spec.hidden, heads = delta.value_heads, values = heads * delta.value_dim,
+                     channels = 2 * delta.key_heads * delta.key_dim + values;
+  switch (leaf) {
+    case Module::qkv_proj:
+      return {h, model::class_facts(spec.family).delta_apart ? channels : channels + values};
+    case Module::ba_proj:
+      return {h, 2 * heads};
+    case Module::z_proj:
+      return {h, values};
+    case Module::o_proj:
+      return {values, h};
+    default:
+      return {h, heads};
+  }
+}
+
 /// A layer's input and output, of an MLP of `wide`.
 std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Module leaf,
                                              std::int64_t wide) {
@@ -202,7 +254,7 @@ std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Modul
                      kv = spec.kv_heads * spec.head_dim;
   switch (leaf) {
     case Module::q_proj:
-      return {h, q};
+      return {h, spec.gated_attention ? 2 * q : q};
     case Module::k_proj:
     case Module::v_proj:
       return {h, kv};
@@ -228,8 +280,12 @@ std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::M
                                                                   std::int16_t block) {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   const bool shared = has_experts(spec, block);
-  for (const Module leaf : linear_layers(spec)) {
+  for (const Module leaf : linear_layers(spec, block)) {
     if (!adapts(spec, config, {block, leaf})) continue;
+    if (spec.has_delta(block) && !of_mlp(leaf) && leaf != Module::mlp) {
+      all.push_back(widths_in_delta(spec, leaf));
+      continue;
+    }
     if (of_mlp(leaf) && shared && spec.moe->shared_intermediate == 0) continue;
     all.push_back(widths(spec, leaf, shared ? spec.moe->shared_intermediate : spec.intermediate));
   }
@@ -314,6 +370,17 @@ bool names_in_encoder(const model::ModelSpec& spec, std::string_view target) {
   return std::any_of(spec.tower->groups.begin(), spec.tower->groups.end(), has);
 }
 
+/// Blocks of a hybrid may all be of one kind: PEFT takes what names a layer of the other kind
+/// beside what names one that is there.
+bool names_other_kind(const model::ModelSpec& spec, const StepConfig& config,
+                      std::string_view target) {
+  if (!spec.delta || adapted_widths(spec, config).empty()) return false;
+  const model::LayerNames& names = model::layer_names(spec.family);
+  const std::string_view layers[] = {names.q, names.k, names.v, names.o};
+  return std::any_of(std::begin(layers), std::end(layers),
+                     [&](std::string_view layer) { return ends_in(layer, target); });
+}
+
 }  // namespace
 
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
@@ -326,14 +393,15 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
         return std::string(target);
     return {};
   }
-  const std::vector<Module> layers = linear_layers(spec);
   for (const std::string_view target : split(targets)) {
-    bool found =
-        (converts(spec, config) && names_experts(spec, target)) || names_in_encoder(spec, target);
-    for (std::int16_t block = 0; block < spec.layers && !found; ++block)
+    bool found = (converts(spec, config) && names_experts(spec, target)) ||
+                 names_in_encoder(spec, target) || names_other_kind(spec, config, target);
+    for (std::int16_t block = 0; block < spec.layers && !found; ++block) {
+      const std::vector<Module> layers = linear_layers(spec, block);
       found = std::any_of(layers.begin(), layers.end(), [&](Module leaf) {
         return names(spec, target, {block, leaf});
       });
+    }
     if (!found) return std::string(target);
   }
   return {};
@@ -342,9 +410,13 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
 std::string layer_list(const model::ModelSpec& spec, const StepConfig& config) {
   if (config.litgpt()) return fmt::format("{}", fmt::join(litgpt_names, ", "));
   const model::LayerNames& names = model::layer_names(spec.family);
-  std::string text;
-  for (const Module leaf : linear_layers(spec))
-    text += (text.empty() ? "" : ", ") + std::string(name_of(names, leaf));
+  std::vector<std::string_view> listed;
+  for (std::int16_t block = 0; block < spec.layers; ++block)
+    for (const Module leaf : linear_layers(spec, block)) {
+      const std::string_view name = name_in_block(spec, {block, leaf});
+      if (std::find(listed.begin(), listed.end(), name) == listed.end()) listed.push_back(name);
+    }
+  std::string text = fmt::format("{}", fmt::join(listed, ", "));
   if (converts(spec, config))
     text += fmt::format(", {}, {}, {}, {}", router, names.expert_gate, names.expert_up,
                         names.expert_down);

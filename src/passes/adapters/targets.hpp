@@ -30,8 +30,9 @@ inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value"
 /// compute dtype.
 [[nodiscard]] DType lora_dtype(const StepConfig& config);
 
-/// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.
-[[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec);
+/// Linear layers of a block, by the endings that PEFT's target_modules name.
+[[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec,
+                                                    std::int16_t block);
 /// Whether PEFT wraps this layer (peft v0.21, tuners_utils.check_target_module_exists: a name that
 /// is a target or ends in "." and a target).
 [[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,

@@ -35,12 +35,6 @@ constexpr Exclusion of_delta[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--seq " + std::to_string(c.run.seq) + " for " + m.family;
      }},
-    {"--autocast, gated delta nets",
-     "what autocast casts of a rule that is in fp32 is not planned yet", "add --autocast none",
-     [](const ModelSpec& m, const StepConfig& c) { return used(m) && c.precision.autocast; },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
-     }},
     {"--compute-dtype fp32, gated delta nets", "casts to fp32 that are none then are not planned",
      "use bf16",
      [](const ModelSpec& m, const StepConfig& c) {

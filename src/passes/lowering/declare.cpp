@@ -123,18 +123,26 @@ void Lowering::declare_latent(Block& b) {
   b.o = linear_parameters(spec_.heads * latent.value_dim, h, spec_.output_bias, Module::o_proj);
 }
 
-/// Qwen3NextGatedDeltaNet.__init__
+/// Qwen3NextGatedDeltaNet.__init__, Qwen3_5GatedDeltaNet.__init__
 void Lowering::declare_delta(Block& b) {
   const model::DeltaNet& delta = *spec_.delta;
   const std::int64_t h = spec_.hidden, keys = delta.key_heads * delta.key_dim,
                      values = delta.value_heads * delta.value_dim, channels = 2 * keys + values;
+  const bool apart = model::class_facts(spec_.family).delta_apart;
   b.dt_bias = parameter({delta.value_heads}, Module::delta_rule);
   b.a_log = parameter({delta.value_heads}, Module::delta_rule);
   b.conv = parameter({channels, 1, delta.taps}, Module::conv1d);
-  b.qkv = linear_parameters(h, channels + values, false, Module::qkv_proj);
-  b.ba = linear_parameters(h, 2 * delta.value_heads, false, Module::ba_proj);
+  if (!apart) {
+    b.qkv = linear_parameters(h, channels + values, false, Module::qkv_proj);
+    b.ba = linear_parameters(h, 2 * delta.value_heads, false, Module::ba_proj);
+  }
   b.gated_norm = parameter({delta.value_dim}, Module::gated_norm);
   b.o = linear_parameters(values, h, false, Module::o_proj);
+  if (!apart) return;
+  b.qkv = linear_parameters(h, channels, false, Module::qkv_proj);
+  b.gates() = linear_parameters(h, values, false, Module::z_proj);
+  b.writing() = linear_parameters(h, delta.value_heads, false, Module::b_proj);
+  b.decay() = linear_parameters(h, delta.value_heads, false, Module::a_proj);
 }
 
 void Lowering::declare_block(std::int16_t index) {

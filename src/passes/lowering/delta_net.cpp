@@ -1,5 +1,7 @@
-// transformers v5.23: Qwen3NextGatedDeltaNet.forward, where neither flash-linear-attention nor
-// causal-conv1d is installed; its norm, and the causal convolution before it.
+// transformers v5.23: Qwen3NextGatedDeltaNet.forward and Qwen3_5GatedDeltaNet.forward, where
+// neither flash-linear-attention nor causal-conv1d is installed; its norm, and the causal
+// convolution before it.
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -14,10 +16,17 @@ ir::ValueId Lowering::causal_conv(V x, V weight) {
   leaf_ = Module::conv1d;
   const Shape s = shape(x);
   const std::int64_t tokens = s[1], channels = s[2], taps = shape(weight).back();
-  const V turned = p_.reshape(x, {s[0], channels, tokens}, true);
-  const V in_order = make_int(OpKind::empty, shape(turned), dtype(x), {});  // channel by channel
-  const V wide = out({s[0], channels, tokens + taps - 1}, dtype(x), grad(x) || grad(weight));
-  emit(OpKind::depthwise_conv, {turned, weight, in_order}, {wide});
+  // Widened to the weight's dtype, which autocast takes back; a view of a leaf it casts each time.
+  const V wide_input = cast(x, dtype(weight));
+  const V narrow_input = autocast(wide_input);
+  const V taps_of =
+      config_.precision.autocast ? cast(weight, config_.precision.compute_dtype) : weight;
+  const V turned = p_.reshape(narrow_input, {s[0], channels, tokens}, true);
+  const V in_order =
+      make_int(OpKind::empty, shape(turned), dtype(turned), {});  // channel by channel
+  const V wide = out({s[0], channels, tokens + taps - 1}, dtype(turned), grad(x) || grad(weight));
+  emit(OpKind::depthwise_conv, {turned, taps_of, in_order}, {wide});
+  if (wide_input != x) hold({wide_input});  // conv1d's argument
   const V causal = slice_last(wide, tokens, 0);
   const V y = p_.reshape(unary(OpKind::silu, causal), s, true);
   hold({x});  // the caller's `mixed_qkv`, until it is bound anew
@@ -36,7 +45,8 @@ ir::ValueId Lowering::gated_norm(V x, V gate, V weight) {
   const V shifted = unary(OpKind::add_scalar, variance, ir::Number{spec_.rms_norm_eps});
   const V normed = binary(OpKind::mul, h, unary(OpKind::rsqrt, shifted));
   const V narrow = cast(normed, in);
-  const V scaled = out(shape(x), in, grad(x) || grad(weight));
+  const DType wider = dtype(weight) == DType::f32 ? DType::f32 : in;
+  const V scaled = out(shape(x), wider, grad(x) || grad(weight));
   emit(OpKind::mul, {weight, narrow}, {scaled});
   hold({normed});  // `hidden_states`, until it is bound anew
   const V opened = unary(OpKind::silu, cast(gate, DType::f32));
@@ -47,7 +57,8 @@ ir::ValueId Lowering::gated_norm(V x, V gate, V weight) {
   return y;
 }
 
-ir::ValueId Lowering::delta_net(const Block& b, V x) {
+/// Qwen3NextGatedDeltaNet: two projections for all.
+Lowering::DeltaParts Lowering::joint_parts(const Block& b, V x) {
   const model::DeltaNet& delta = *spec_.delta;
   const std::int64_t batch = config_.run.batch, tokens = config_.run.seq, groups = delta.key_heads,
                      each = delta.value_heads / groups, key = delta.key_dim,
@@ -83,36 +94,77 @@ ir::ValueId Lowering::delta_net(const Block& b, V x) {
   const V decay = together(narrow[1], delta.value_heads, apart && each > 1);
   const V query_part = together(wide[0], keys, apart), key_part = together(wide[1], keys, apart);
   const V value_part = apart && each == 1 ? together(wide[2], groups * values, true) : value;
-  const V mixed = out({batch, tokens, 2 * keys + groups * values}, dtype(projected), true);
+  const V mixed =
+      out({batch, tokens, 2 * keys + groups * values}, dtype(projected), grad(projected));
   emit(OpKind::cat, {query_part, key_part, value_part}, {mixed});
-  const V filtered = causal_conv(mixed, b.conv);
+  DeltaParts parts{mixed, gate, rate, decay};
+  parts.until_mixed = {query_part, key_part, value_part, value};
+  parts.frame = {projected, rates, gate, rate, decay};
+  return parts;
+}
+
+/// Qwen3_5GatedDeltaNet: queries, keys and values are made together, all else by itself.
+Lowering::DeltaParts Lowering::parts_apart(const Block& b, V x) {
+  const auto made = [&](Module leaf, const Linear& by) {
+    leaf_ = leaf;
+    return linear(x, by);
+  };
+  DeltaParts parts;
+  parts.mixed = made(Module::qkv_proj, b.qkv);
+  parts.gate = made(Module::z_proj, b.gates());
+  parts.rate = made(Module::b_proj, b.writing());
+  parts.decay = made(Module::a_proj, b.decay());
+  parts.frame = {parts.gate, parts.rate, parts.decay};
+  return parts;
+}
+
+/// What has its gradient channel by channel, (B, channels, S) in memory: the product that made it
+/// copies that, where there are several sequences.
+ir::ValueId Lowering::by_channel(V x) {
+  const Shape s = shape(x);
+  if (s[0] == 1) return x;
+  const V y = p_.on_storage_of(x, s, dtype(x), false);
+  p_.value(y).permuted = true;
+  emit(OpKind::view, {x}, {y});
+  return p_.reshape(y, s);
+}
+
+ir::ValueId Lowering::delta_net(const Block& b, V x) {
+  const model::DeltaNet& delta = *spec_.delta;
+  const std::int64_t batch = config_.run.batch, tokens = config_.run.seq, groups = delta.key_heads,
+                     key = delta.key_dim, keys = groups * key,
+                     values = delta.value_heads * delta.value_dim;
+  const DeltaParts parts =
+      model::class_facts(spec_.family).delta_apart ? parts_apart(b, x) : joint_parts(b, x);
+  const V filtered = causal_conv(parts.mixed, b.conv);
   leaf_ = Module::attention;
-  hold({query_part, key_part, value_part, value});  // `query`, `key`, `value`, until bound anew
+  hold_all(parts.until_mixed);
   DeltaInputs in;
   const auto channels = [&](std::int64_t width) {
     return p_.on_storage_of(filtered, {batch, tokens, width}, dtype(filtered), false);
   };
-  const V q = channels(keys), k = channels(keys), v = channels(groups * values);
+  const V q = channels(keys), k = channels(keys), v = channels(values);
   emit(OpKind::split, {filtered}, {q, k, v});
-  const bool repeated_later = each > 1;
+  const bool repeated_later = delta.value_heads > groups;
   const auto heads_of = [&](V flat) {
     return repeated_later ? p_.reshape(flat, {batch, tokens, groups, key})
                           : by_head(flat, groups, key);
   };
   in.queries = heads_of(q), in.keys = heads_of(k);
   in.values = by_head(v, delta.value_heads, delta.value_dim);
-  in.rate = unary(OpKind::sigmoid, rate);
+  in.rate = unary(OpKind::sigmoid, parts.rate);
   const V slope = unary(OpKind::neg, unary(OpKind::exp_of, cast(b.a_log, DType::f32)));
-  const V shifted = binary(OpKind::add, cast(decay, DType::f32), b.dt_bias);
+  const V shifted = binary(OpKind::add, cast(parts.decay, DType::f32), b.dt_bias);
   const V step = unary(OpKind::softplus, shifted);
-  in.decay = out(shape(step), DType::f32, true);
+  in.decay = out(shape(step), DType::f32, grad(slope) || grad(step));
   emit(OpKind::mul, {slope, step}, {in.decay});
   const V core = delta_rule(in);
   const V rows = p_.reshape(core, {batch * tokens * delta.value_heads, delta.value_dim});
-  const V normed = gated_norm(rows, p_.reshape(gate, shape(rows)), b.gated_norm);
+  const V normed = gated_norm(rows, p_.reshape(parts.gate, shape(rows)), b.gated_norm);
   leaf_ = Module::o_proj;
-  const V y = linear(p_.reshape(normed, {batch, tokens, groups * values}), b.o);
-  hold({x, projected, rates, gate, rate, decay, filtered, in.rate, in.decay, normed});
+  const V y = linear(p_.reshape(normed, {batch, tokens, values}), b.o);
+  hold_all(parts.frame);
+  hold({x, filtered, in.rate, in.decay, normed});
   attention_weights_ = ir::no_id;
   return y;
 }

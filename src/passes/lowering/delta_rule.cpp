@@ -69,6 +69,7 @@ ir::ValueId Lowering::chunk_of(V x, std::int64_t index) {
 
 /// torch.matmul of matrices in as many dimensions as `size` has, which it folds by views.
 ir::ValueId Lowering::product_of(V a, V b, const Shape& size, Form form) {
+  a = autocast(a), b = autocast(b);
   const auto folded_to = [&](V x, std::int64_t rows, std::int64_t columns) {
     return p_.reshape(x, {shape(x).numel() / (rows * columns), rows, columns});
   };
@@ -76,7 +77,7 @@ ir::ValueId Lowering::product_of(V a, V b, const Shape& size, Form form) {
                      inner = shape(a).numel() / (size.numel() / columns);
   const V left = folded_to(a, rows, inner);
   const V right = form == Form::nt ? folded_to(b, columns, inner) : folded_to(b, inner, columns);
-  const V y = out({size.numel() / (rows * columns), rows, columns}, DType::f32, grad(a) || grad(b));
+  const V y = out({size.numel() / (rows * columns), rows, columns}, dtype(a), grad(a) || grad(b));
   emit(OpKind::bmm, {left, right}, {y}, ir::Product{static_cast<std::int32_t>(inner), form});
   return p_.reshape(y, size);
 }
@@ -137,7 +138,7 @@ Lowering::DeltaChunks Lowering::delta_chunks(const DeltaInputs& in, std::vector<
   const V system = within_chunks(k_beta), attention = within_chunks(q);
   const V decayed_keys = decayed(k_beta, unary(OpKind::exp_of, sums));
   const auto solved = [&](V right) {
-    const V y = out(shape(right), DType::f32, true);
+    const V y = out(shape(right), DType::f32, grad(system) || grad(right));
     p_.value(y).permuted = true;  // column by column
     emit(OpKind::solve_triangular, {system, right}, {y},
          ir::Product{static_cast<std::int32_t>(chunk_tokens)});
@@ -170,6 +171,7 @@ ir::ValueId Lowering::delta_scan(const DeltaChunks& c, std::vector<V>& frame) {
   const V ends = slice_last(c.decay, 1, static_cast<std::int32_t>(chunk_tokens - 1));
   const V chunk_decay = p_.reshape(unary(OpKind::exp_of, ends), {s[0], s[1], s[2], 1, 1});
   V inter = ir::no_id, fresh = ir::no_id;
+  const bool trained = grad(c.values) || grad(c.decay);
   for (std::int64_t i = 0; i < s[2]; ++i) {
     const V values = chunk_of(c.values, i), of_state = chunk_of(c.keys_of_state, i);
     const V known = product_of(of_state, state, chunk_size, Form::nn);
@@ -182,12 +184,12 @@ ir::ValueId Lowering::delta_scan(const DeltaChunks& c, std::vector<V>& frame) {
     const V intra = product_of(chunk_of(c.attention, i), fresh, chunk_size, Form::nn);
     const V sum = binary(OpKind::add, inter, intra);
     const V written = p_.on_storage_of(core, s, DType::f32, true);
-    p_.value(written).requires_grad = true;
+    p_.value(written).requires_grad = trained;
     p_.value(written).permuted = true;
     emit(OpKind::copy_part, {core, sum}, {written}, ir::Slice{static_cast<std::int32_t>(i), 2});
     core = written;
     const V kept = binary(OpKind::mul, state, chunk_of(chunk_decay, i));
-    p_.value(kept).requires_grad = true;
+    p_.value(kept).requires_grad = trained;
     // keys transposed: (key_dim, 64)
     const V added = product_of(chunk_of(keys, i), fresh, state_size, Form::nn);
     const V before_it = state;
@@ -208,12 +210,12 @@ ir::ValueId Lowering::delta_rule(const DeltaInputs& in) {
   const Shape joined{s[0], s[1], padded_tokens, s[4]};
   V flat = p_.reshape(core, joined, true);
   if (s[2] > 1) {  // reshape, of columns
-    flat = out(joined, DType::f32, true);
+    flat = out(joined, DType::f32, grad(core));
     emit(OpKind::clone, {core}, {flat});
   }
   const V cut =
       padded_tokens == tokens ? flat : sliced(flat, {s[0], s[1], tokens, s[4]}, ir::Slice{0, 2});
-  const V y = out({s[0], tokens, s[1], s[4]}, dtype(in.rate), true);
+  const V y = out({s[0], tokens, s[1], s[4]}, dtype(in.rate), grad(core));
   emit(OpKind::cast, {p_.reshape(cut, shape(y), true)}, {y});
   hold_all(frame);
   return y;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ac_advisor/ir/float8.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -41,6 +42,15 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
 }
 
 ir::ValueId Lowering::base_linear(V x, const Linear& l) {
+  const V y = product_of_layer(x, l);
+  const bool apart = spec_.delta && model::class_facts(spec_.family).delta_apart;
+  const bool channels =
+      leaf_ == ir::Module::qkv_proj || leaf_ == ir::Module::b_proj || leaf_ == ir::Module::a_proj;
+  const bool quantized = l.scales != ir::no_id;  // matmul takes its gradient as it lies
+  return apart && channels && !quantized ? by_channel(y) : y;
+}
+
+ir::ValueId Lowering::product_of_layer(V x, const Linear& l) {
   if (is_float8(l)) return float8_linear(x, l);
   if (l.scales != ir::no_id)
     return config_.adapters.quantize == Quantization::int8 ? int8_linear(x, l) : nf4_linear(x, l);
@@ -79,7 +89,7 @@ ir::ValueId Lowering::low_rank(V x, const Linear& l) {
     emit(OpKind::dropout, {x}, {kept, mask}, ir::Dropout{config_.adapters.dropout, block_});
     in = kept;
   }
-  const V down = base_linear(in, {l.lora_a});
+  const V down = product_of_layer(in, {l.lora_a});
   const V up = base_linear(down, {l.lora_b});
   return unary(OpKind::mul_scalar, up, ir::Number{2.0});
 }

@@ -109,6 +109,7 @@ class Lowering : private Emission {
   // linear.cpp
   V linear(V x, const Linear& l);
   V base_linear(V x, const Linear& l);
+  V product_of_layer(V x, const Linear& l);
   V biased_in_place(V x, V weight, V bias, V y, const ir::Product& product);
   V low_rank(V x, const Linear& l);
   V adapted(V x, const Linear& l);
@@ -361,7 +362,17 @@ class Lowering : private Emission {
   struct DeltaInputs {
     V queries{}, keys{}, values{}, decay{}, rate{};
   };
+  /// What a block's projections make: queries, keys and values side by side, (B, S, channels), and
+  /// of each head of values gates and both rates. `until_mixed`: what the frame names until all are
+  /// mixed; `frame`: to its end.
+  struct DeltaParts {
+    V mixed{}, gate{}, rate{}, decay{};
+    std::vector<V> until_mixed = {}, frame = {};
+  };
   V delta_net(const Block& b, V x);
+  DeltaParts joint_parts(const Block& b, V x);
+  DeltaParts parts_apart(const Block& b, V x);
+  V by_channel(V x);
   V causal_conv(V x, V weight);
   V gated_norm(V x, V gate, V weight);
 

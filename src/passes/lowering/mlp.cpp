@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "lowering.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::passes {
 
@@ -154,10 +155,12 @@ ir::ValueId Lowering::divided_in_place(V weights, V total) {
   return divided;
 }
 
-/// torch.topk of each token's scores: values and experts, (tokens, top k).
+/// torch.topk of each token's scores: values and experts, (tokens, top k). Beside adapters of
+/// experts a first block's launches were met nearer with its routing in the graph.
 std::pair<ir::ValueId, ir::ValueId> Lowering::best_experts(V scores) {
   const Shape size{shape(scores)[0], spec_.moe->top_k};
-  const V top = out(size, dtype(scores), true), experts = out(size, DType::i64, false);
+  const bool trained = grad(scores) || adapted_experts(spec_, config_).any();
+  const V top = out(size, dtype(scores), trained), experts = out(size, DType::i64, false);
   emit(OpKind::topk, {scores}, {top, experts},
        ir::TopK{static_cast<std::int32_t>(size[1]), config_.run.balanced_routing});
   return {top, experts};
@@ -173,7 +176,7 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const auto [top, experts] = best_experts(probabilities);
   V weights = top;
   if (moe.normalize_top_k) {
-    const V total = out({shape(flat)[0], 1}, DType::f32, true);
+    const V total = out({shape(flat)[0], 1}, DType::f32, grad(top));
     emit(OpKind::sum, {top}, {total});
     weights = divided_in_place(top, total);
   }
@@ -302,12 +305,13 @@ ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
   V selected = ir::no_id;
   const std::int64_t count = shape(rows)[0], width = shape(weight)[spec_.moe->input_first ? 2 : 1];
   if (bias != ir::no_id) {
-    selected = out({count, width}, dtype(rows), true);
+    selected = out({count, width}, dtype(rows), grad(bias));
     emit(OpKind::index, {bias, ids}, {selected});
     hold({biases});  // until they are bound anew
     biases = selected;
   }
-  const V y = out({count, width}, dtype(rows), true);
+  const bool trained = grad(rows) || grad(weight) || (bias != ir::no_id && grad(bias));
+  const V y = out({count, width}, dtype(rows), trained);
   emit(OpKind::grouped_mm, {rows, weight, offsets}, {y},
        ir::Product{static_cast<std::int32_t>(shape(rows).back())});
   return bias == ir::no_id ? y : added_in_place(y, selected);
@@ -399,7 +403,7 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
   const V source = out({rows}, DType::i64, false);
   emit(OpKind::floor_divide, {order}, {source}, ir::FloorDivide{static_cast<std::int32_t>(top_k)});
-  V selected = out({rows, spec_.hidden}, type, true);
+  V selected = out({rows, spec_.hidden}, type, grad(rows_of) || grad(weights));
   emit(OpKind::index, {rows_of, source}, {selected});
   const V weights_sorted = out({rows}, dtype(weights), grad(weights));
   emit(OpKind::index, {sample_weights, order}, {weights_sorted});
@@ -447,12 +451,12 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   emit(OpKind::arange, {}, {positions});
   const V inverse_filled = p_.on_storage_of(inverse, {rows}, DType::i64, true);
   emit(OpKind::index_put, {inverse, order, positions}, {inverse_filled});
-  const V restored = out({rows, spec_.hidden}, dtype(weighted), true);
+  const V restored = out({rows, spec_.hidden}, dtype(weighted), grad(weighted));
   emit(OpKind::index, {weighted, inverse_filled}, {restored});
   hold({weighted});
   // autocast sums in fp32
   const DType summed = config_.precision.autocast ? DType::f32 : dtype(weighted);
-  const V combined = out({tokens, spec_.hidden}, summed, true);
+  const V combined = out({tokens, spec_.hidden}, summed, grad(restored));
   // view(tokens, top_k, hidden).sum(1): of one expert a token its gradient is a view
   emit(OpKind::sum, {restored}, {combined},
        ir::Sum{top_k > 1 ? ir::SumOver::experts : ir::SumOver::choices});

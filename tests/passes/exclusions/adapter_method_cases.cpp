@@ -41,6 +41,14 @@ const Case cases[] = {
        m.input_first = true;
      },
      "other methods over transformers' Conv1D "},
+    {"--adapter METHOD, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       m.family = "qwen3_5_text";
+       by(c, AdapterMethod::lokr, 8);
+       c.adapters.targets = "all-linear";
+     },
+     "--adapter lokr:8 for qwen3_5_text"},
     {"--adapter glora:RANK, layers with biases",
      [](model::ModelSpec& m, StepConfig& c) {
        by(c, AdapterMethod::glora, 8);

@@ -93,7 +93,7 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "frozen experts"},
-    {"--lora RANK, a family with latent attention or delta nets",
+    {"--lora RANK, a family with latent attention, and qwen3_next",
      [](model::ModelSpec& m, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";

@@ -78,6 +78,12 @@ const Case cases[] = {
        m.tower->encoder = "llama4_vision_model";
      },
      "how it runs"},
+    {"--images N, the encoder of qwen3_5",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.tower->encoder = "qwen3_5_vision";
+     },
+     "how it runs"},
     {"--images N, CLIP otherwise than LLaVA-1.5 runs it",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);

@@ -161,13 +161,6 @@ const Case cases[] = {
        c.run.seq = 65536 / 4 * 64;
      },
      "--seq 1048576 for llama"},
-    {"--autocast, gated delta nets",
-     [](model::ModelSpec& m, StepConfig& c) {
-       with_delta_nets(m);
-       c.precision.autocast = true;
-       c.precision.param_dtype = DType::f32;
-     },
-     "--autocast bf16 for llama"},
     {"--compute-dtype fp32, gated delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        with_delta_nets(m);
