@@ -91,14 +91,7 @@ struct BlockValues {
   ir::ValueId dt_bias = ir::no_id, a_log = ir::no_id;
   ir::ValueId conv = ir::no_id, gated_norm = ir::no_id;
   LinearValues ba;
-  /// Where a delta net's gates and both rates are projections of their own, these are in the places
-  /// of q, k and v, which it has not.
-  LinearValues& gates() { return q; }
-  LinearValues& writing() { return k; }
-  LinearValues& decay() { return v; }
-  [[nodiscard]] const LinearValues& gates() const { return q; }
-  [[nodiscard]] const LinearValues& writing() const { return k; }
-  [[nodiscard]] const LinearValues& decay() const { return v; }
+  LinearValues z, b, a;  ///< of one whose gates and both rates are projections of their own
   std::vector<LinearValues> first_of_expert, second_of_expert;  ///< Megatron-core: on this rank
 };
 

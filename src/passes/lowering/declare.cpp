@@ -140,9 +140,9 @@ void Lowering::declare_delta(Block& b) {
   b.o = linear_parameters(values, h, false, Module::o_proj);
   if (!apart) return;
   b.qkv = linear_parameters(h, channels, false, Module::qkv_proj);
-  b.gates() = linear_parameters(h, values, false, Module::z_proj);
-  b.writing() = linear_parameters(h, delta.value_heads, false, Module::b_proj);
-  b.decay() = linear_parameters(h, delta.value_heads, false, Module::a_proj);
+  b.z = linear_parameters(h, values, false, Module::z_proj);
+  b.b = linear_parameters(h, delta.value_heads, false, Module::b_proj);
+  b.a = linear_parameters(h, delta.value_heads, false, Module::a_proj);
 }
 
 void Lowering::declare_block(std::int16_t index) {

@@ -111,9 +111,9 @@ Lowering::DeltaParts Lowering::parts_apart(const Block& b, V x) {
   };
   DeltaParts parts;
   parts.mixed = made(Module::qkv_proj, b.qkv);
-  parts.gate = made(Module::z_proj, b.gates());
-  parts.rate = made(Module::b_proj, b.writing());
-  parts.decay = made(Module::a_proj, b.decay());
+  parts.gate = made(Module::z_proj, b.z);
+  parts.rate = made(Module::b_proj, b.b);
+  parts.decay = made(Module::a_proj, b.a);
   parts.frame = {parts.gate, parts.rate, parts.decay};
   return parts;
 }

@@ -30,9 +30,9 @@ StepConfig of_reference(StepConfig config) {
 /// PeftModel.disable_adapter: each adapted layer is its base layer.
 ModelValues without_adapters(ModelValues model) {
   for (BlockValues& block : model.blocks)
-    for (LinearValues* l :
-         {&block.q, &block.k, &block.v, &block.o, &block.qkv, &block.gate, &block.up,
-          &block.gate_up, &block.down, &block.q_a, &block.q_b, &block.kv_a, &block.kv_b, &block.ba})
+    for (LinearValues* l : {&block.q, &block.k, &block.v, &block.o, &block.qkv, &block.gate,
+                            &block.up, &block.gate_up, &block.down, &block.q_a, &block.q_b,
+                            &block.kv_a, &block.kv_b, &block.ba, &block.z, &block.b, &block.a})
       l->lora_a = l->lora_b = l->magnitude = ir::no_id;
   return model;
 }
