@@ -1,7 +1,7 @@
 """As drawn_finetune_peaks.py and compile_peaks.py, of the steps that named_families_cases.py draws; those under FSDP2 in a
-process each (--only "model=NAME ").
+process each (--only "model=NAME "), and those that are compiled apart.
 
-    ac-advisor dryrun [--world N] --output /dev/null -- python named_families_peaks.py named_families_peaks.json
+    ac-advisor dryrun [--world N] --output /dev/null -- python named_families_peaks.py named_families_peaks.json [--compiled]
 
 Needs torchtune 0.6.1's and transformer_engine 2.14.0's files on PYTHONPATH.
 """
@@ -22,4 +22,6 @@ def measure(entry):
 
 
 if __name__ == "__main__":
-    sys.exit(emulated_peaks.main(named_families_cases(), measure, __doc__))
+    compiled = "--compiled" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--compiled"]
+    sys.exit(emulated_peaks.main(named_families_cases(), measure, __doc__, lambda entry: ("kernels" in entry) == compiled))
