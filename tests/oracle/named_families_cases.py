@@ -1,5 +1,8 @@
-"""Steps of families that are blocks of others but for a fact or two: sizes, modes, layouts, adapters and autocast drawn by
+"""Steps of families whose blocks are others' but for a fact or two: sizes, modes, layouts, adapters and autocast drawn by
 a seeded generator for each family, measured before they were planned. drawn_finetune_peaks.py builds them.
+
+PyTorch runs three of them not: FSDP2 takes no routers in fp32 beside blocks in bf16 (ernie4_5_moe_5, hunyuan_v1_moe_5), and
+of a checkpoint in its mixed precision, which casts angles in fp32, it raises a CheckpointError (ernie4_5_moe_1).
 """
 
 import random

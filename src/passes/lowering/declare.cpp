@@ -40,11 +40,16 @@ DType Lowering::frozen_dtype() const {
   return as_computed ? config_.precision.compute_dtype : dtype_;
 }
 
-/// Of a router, which is in fp32 whatever the model's dtype is; FSDP2 gathers it as all others.
+/// FSDP2's mixed precision gathers fp32 routers as it gathers all others.
+bool Lowering::casts_routers() const {
+  return config_.layout.gathers() && config_.precision.param_dtype == DType::f32;
+}
+
+/// Of a router, which is in fp32 whatever the model's dtype is.
 ir::ValueId Lowering::router_parameter(const Shape& shape) {
   const model::Router router = model::class_facts(spec_.family).router;
   const bool wide = router == model::Router::fp32 || router == model::Router::corrected;
-  if (!wide || config_.layout.gathers()) return parameter(shape, Module::router);
+  if (!wide || casts_routers()) return parameter(shape, Module::router);
   const bool fixed = config_.run.frozen.decoder || config_.adapters.used();
   return fixed ? frozen(shape, DType::f32, Module::router)
                : trained(shape, DType::f32, Module::router);
@@ -220,7 +225,7 @@ void Lowering::declare_block(std::int16_t index) {
     }
     if (facts.router == model::Router::corrected)
       b.score_correction =
-          frozen({1, moe.experts}, config_.layout.gathers() ? dtype_ : DType::f32, Module::router);
+          frozen({1, moe.experts}, casts_routers() ? dtype_ : DType::f32, Module::router);
     if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
     const std::int64_t both = 2 * moe.intermediate;
     const std::int64_t here = local_experts();

@@ -81,6 +81,7 @@ class Lowering : private Emission {
   void declare_latent(Block& b);
   void declare_delta(Block& b);
   V router_parameter(const ir::Shape& shape);
+  [[nodiscard]] bool casts_routers() const;
   void declare_inputs();
   void declare_row();
   void declare_frame_of_ring(const ir::Shape& part);

@@ -364,7 +364,8 @@ void Lowering::backbone() {
   // fully_shard's mixed precision casts what a block is given, angles in fp32 too: casts_tables
   const auto casts_angles = [&] {
     return spec_.wide_rotary && config_.layout.gathers() && !config_.precision.autocast &&
-           config_.precision.param_dtype == DType::f32 && dtype_ != DType::f32;
+           config_.runtime.framework == "hf" && config_.precision.param_dtype == DType::f32 &&
+           dtype_ != DType::f32;
   };
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq)

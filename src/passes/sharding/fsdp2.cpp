@@ -535,19 +535,21 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      "use --param-dtype bf16, or --ac none",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.wide_rotary && c.layout.gathers() && c.memory.ac != AcMode::none &&
-              c.run.transformer_impl == TransformerImpl::hf && !c.precision.autocast &&
+              c.runtime.framework == "hf" && !c.precision.autocast &&
               c.precision.param_dtype == DType::f32 && c.precision.compute_dtype != DType::f32;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--shard " + shard_option(c) + " in mixed precision, --ac " + ac_option(c) + " for " +
               m.family;
      }},
-    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32",
-     "fully_shard asks for parameters of one dtype in a unit, and this model keeps its routers' in "
+    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32 that are trained",
+     "fully_shard asks for trained parameters of one dtype in a unit, and this model keeps its "
+     "routers' in "
      "fp32: PyTorch raises an AssertionError",
      "use --param-dtype fp32",
      [](const ModelSpec& m, const StepConfig& c) {
-       return routes_in_fp32(m) && c.layout.gathers() && c.precision.param_dtype != DType::f32;
+       return routes_in_fp32(m) && c.layout.gathers() && !c.adapters.used() &&
+              c.precision.param_dtype != DType::f32;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--shard " + shard_option(c) + " for " + m.family;
@@ -563,7 +565,7 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      }},
     {"--quantize, --fp8 or --lora-targets all-linear, routers that are linear layers",
      "they take this model's routers for layers like others, which is not planned yet",
-     "name the layers of attention by --lora-targets, without --quantize and --fp8",
+     "use --quantize none --lora-targets q_proj,v_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool linear = m.moe && model::class_facts(m.family).router == model::Router::fp32;
        return linear && (c.adapters.quantize != Quantization::none || c.precision.float8() ||

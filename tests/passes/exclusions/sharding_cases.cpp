@@ -147,7 +147,7 @@ const Case cases[] = {
        c.memory.ac = AcMode::full;
      },
      "--shard fsdp2 in mixed precision, --ac full for llama"},
-    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32",
+    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32 that are trained",
      [](model::ModelSpec& m, StepConfig& c) {
        routed_in_fp32(m);
        sharded(c, Sharding::fsdp2);
