@@ -18,6 +18,22 @@ std::int64_t window_size(const Family& family, const Fields& fields) {
   return fields.maybe_size("sliding_window", longest_window).value_or(0);
 }
 
+bool is_zero(const JsonValue& value) {
+  const auto* number = std::get_if<std::int64_t>(&value.data);
+  return number != nullptr && *number == 0;
+}
+
+// "sliding_window_pattern". Where "layer_types" says it all, it may be a text, "LLLG", or 0 of a
+// model without windows (Exaone4Config).
+std::int64_t window_pattern(const Family& family, const Fields& fields, bool listed) {
+  if (!family.window_pattern_field) return family.window_pattern;
+  const JsonValue* given = fields.find("sliding_window_pattern");
+  const bool idle =
+      given != nullptr && (std::holds_alternative<std::string>(given->data) || is_zero(*given));
+  if (listed && idle) return family.window_pattern;
+  return fields.maybe_size("sliding_window_pattern", no_limit).value_or(family.window_pattern);
+}
+
 // "layer_types" where it is given: which blocks have the window. Empty where it is not.
 std::vector<bool> layer_types(std::int64_t layers, const Fields& fields,
                               std::string_view with_window = "sliding_attention") {
@@ -62,6 +78,10 @@ std::vector<std::int64_t> spread(const std::vector<bool>& windowed, std::int64_t
 }
 
 }  // namespace
+
+bool has_window(const Family& family, const Fields& fields) {
+  return window_size(family, fields) > 0;
+}
 
 std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, const Fields& fields) {
   if (family.no_rope_interval == 0) return {};
@@ -112,8 +132,10 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
       const std::int64_t window = window_size(family, fields);
       return std::vector<std::int64_t>(count, used ? window : 0);
     }
+    case WindowRule::late_blocks:
     case WindowRule::late_blocks_if_used: {
-      const bool used = fields.flag("use_sliding_window", false);
+      const bool used =
+          family.windows == WindowRule::late_blocks || fields.flag("use_sliding_window", false);
       const std::int64_t given = window_size(family, fields);
       const std::int64_t window = used ? given : 0;
       const auto full =
@@ -147,10 +169,8 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
     }
     case WindowRule::pattern: {
       const std::int64_t window = window_size(family, fields);
-      std::int64_t pattern = family.window_pattern;
-      if (family.window_pattern_field)
-        pattern = fields.maybe_size("sliding_window_pattern", no_limit).value_or(pattern);
       const std::vector<bool> given = layer_types(layers, fields);
+      const std::int64_t pattern = window_pattern(family, fields, !given.empty());
       return spread(given.empty() ? repeating(layers, pattern) : given, window, fields);
     }
   }

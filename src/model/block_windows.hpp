@@ -12,6 +12,9 @@ namespace ac_advisor::model {
 [[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
                                                      const Fields& fields);
 
+/// Whether "sliding_window" is one, or the family's is where it is absent.
+[[nodiscard]] bool has_window(const Family& family, const Fields& fields);
+
 /// Tokens of a chunk where the family's windows are chunks, else 0.
 [[nodiscard]] std::int64_t attention_chunk(const Family& family, const Fields& fields);
 

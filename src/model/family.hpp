@@ -26,6 +26,9 @@ struct FieldNames {
   std::string_view residual_dropout = {};  ///< empty: none is applied
   std::string_view embedding_dropout = {};
   std::string_view bias = "attention_bias";
+  std::string_view output_bias = {};  ///< empty: `bias` says it, too
+  std::string_view experts = {};      ///< where they are called neither num_experts nor alike
+  std::string_view top_k = "num_experts_per_tok";
   std::string_view older_hidden = {};  ///< which comes first, where there is one
 };
 
@@ -35,6 +38,7 @@ enum class WindowRule : std::uint8_t {
   every_block,          ///< "sliding_window" holds for all blocks
   every_block_if_used,  ///< the same, with "use_sliding_window"
   late_blocks_if_used,  ///< "layer_types", else from "max_window_layers" on
+  late_blocks,          ///< the same, without "use_sliding_window"
   pattern,              ///< "layer_types", else all but every `window_pattern`-th block
   unrotated_if_used,    ///< "layer_types", else the blocks without rotary embeddings
   chunks,               ///< "attention_chunk_size"; "layer_types", else the rotated blocks
@@ -45,7 +49,9 @@ enum class ExpertRule : std::uint8_t {
   every_block,    ///< experts as wide as "intermediate_size", routing weights always normalized
   some_blocks,    ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
   late_blocks,    ///< "moe_intermediate_size", from "first_k_dense_replace" on
+  typed_blocks,   ///< as late_blocks, those that "mlp_layer_types" calls sparse, else all but one
   listed_blocks,  ///< "intermediate_size"; "moe_layers", else each "interleave_moe_layer_step"-th
+  every_so_many,  ///< "moe_intermediate_size", each "moe_layer_interval"-th within bounds
 };
 
 /// One family of Hugging Face transformers: what its configuration class takes where a field is
@@ -106,6 +112,7 @@ struct Family {
   bool partial_rotary_field = false;
   bool query_scalar_field = false;       ///< query_pre_attn_scalar in head_dim's place
   bool residual_dropout_field = false;   ///< resid_pdrop
+  bool rotary_dim_field = false;         ///< "rotary_dim", else the share (minimax_m2)
   bool rotary_table_per_window = false;  ///< one table for windowed blocks, one for the others
   ExpertRule moe = ExpertRule::none;
   bool qk_norm = false;
@@ -118,6 +125,7 @@ struct Family {
   bool wide_norm_scale = false;
   bool wide_rotary = false;
   bool top_k_norm_field = false;  ///< norm_topk_prob where every block has experts
+  bool plain_top_k = false;       ///< an absent norm_topk_prob of late blocks is false
   bool normalized_top_k = false;  ///< an absent norm_topk_prob where some have
   bool sandwich_norms = false;
   bool unit_offset_norm = false;
@@ -147,8 +155,10 @@ struct Family {
   bool rotary_in_block = false;
   bool widened_rotary = false;
   bool learned_positions = false;
-  std::int64_t position_offset = 0;   ///< rows before the first position (opt)
-  bool windows_alone_rotate = false;  ///< blocks without a window have no rotary embeddings
+  std::int64_t position_offset = 0;     ///< rows before the first position (opt)
+  bool windows_alone_rotate = false;    ///< blocks without a window have no rotary embeddings,
+  bool rotates_without_window = false;  ///< but where "sliding_window" is null (exaone4)
+  bool square_output = false;           ///< the output's projection is of the hidden size (helium)
   Rotation rotation = Rotation::halves;
   PositionGrids position_grids = PositionGrids::one;
   bool position_scaled_queries = false;
@@ -177,8 +187,10 @@ struct Family {
   bool head_bias_field = false;       ///< "lm_head_bias"
   bool decoder_architecture = false;  ///< falcon's fields of heads, norms and residuals
   bool sparse_mixer = false;          ///< as in MoeSpec
-  bool latent_attention = false;      ///< "kv_lora_rank" and the sizes beside it
-  bool softmax_of_top = false;        ///< as in MoeSpec, and wide_scores
+  bool latent_attention = false;      ///< "kv_lora_rank" and the sizes beside it, absent:
+  LatentAttention latent = {
+      .q_rank = 1536, .kv_rank = 512, .plain_dim = 128, .rotated_dim = 64, .value_dim = 128};
+  bool softmax_of_top = false;  ///< as in MoeSpec, and wide_scores
   bool wide_scores = false;
   bool biased_experts = false;      ///< MoeSpec's biased, input_first, clamped_gate
   std::int64_t dense_blocks = 1;    ///< of an absent "first_k_dense_replace"

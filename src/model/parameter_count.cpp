@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "count_parameters.hpp"
 
@@ -93,6 +94,7 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   sum.add({moe.experts, spec.hidden});                   // the router
   const std::int64_t matrices = spec.plain_mlp ? 2 : 3;  // up, or gate and up, and down
   sum.add({moe.experts, spec.hidden, moe.intermediate}, matrices);
+  if (class_facts(spec.family).router == Router::corrected) sum.add({moe.experts});
   if (moe.biased) sum.add({moe.experts, 1 + 2 * moe.intermediate + spec.hidden});
   if (moe.shared_intermediate == 0) return sum;
   sum.add({spec.hidden, moe.shared_intermediate}, matrices);

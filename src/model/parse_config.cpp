@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "block_experts.hpp"
@@ -41,16 +42,15 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
 
 // DeepseekV2Config, DeepseekV3Config. "head_dim" and "qk_head_dim" of a saved file follow from
 // them.
-LatentAttention read_latent(const Fields& fields) {
-  LatentAttention latent;
+LatentAttention read_latent(const Fields& fields, LatentAttention latent) {
   const auto read = [&](std::string_view name, std::int64_t absent) {
     return fields.maybe_size(name, sizes::head_dim).value_or(absent);
   };
-  latent.q_rank = read("q_lora_rank", fields.has("q_lora_rank") ? 0 : 1536);  // null: none
-  latent.kv_rank = read("kv_lora_rank", 512);
-  latent.plain_dim = read("qk_nope_head_dim", 128);
-  latent.rotated_dim = read("qk_rope_head_dim", 64);
-  latent.value_dim = read("v_head_dim", 128);
+  latent.q_rank = read("q_lora_rank", fields.has("q_lora_rank") ? 0 : latent.q_rank);  // null: none
+  latent.kv_rank = read("kv_lora_rank", latent.kv_rank);
+  latent.plain_dim = read("qk_nope_head_dim", latent.plain_dim);
+  latent.rotated_dim = read("qk_rope_head_dim", latent.rotated_dim);
+  latent.value_dim = read("v_head_dim", latent.value_dim);
   static_cast<void>(fields.maybe_size("qk_head_dim", sizes::head_dim));
   if (latent.rotated_dim % 2 != 0)
     fields.fail("qk_rope_head_dim", "is odd; rotary embeddings need an even number");
@@ -124,7 +124,7 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.decoder_architecture) read_decoder_architecture(fields, spec);
   auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
   if (family.latent_attention) {
-    spec.latent = read_latent(fields);
+    spec.latent = read_latent(fields, family.latent);
     head_dim = spec.latent->plain_dim + spec.latent->rotated_dim;
     spec.kv_heads = spec.heads;
   }
@@ -138,6 +138,12 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
     fields.fail(derived ? names.heads : "head_dim",
                 fmt::format("gives heads of {} elements; rotary embeddings need an even number",
                             spec.head_dim));
+  if (family.square_output && spec.heads * spec.head_dim != spec.hidden)
+    fields.fail(fields.has("head_dim") ? "head_dim" : names.heads,
+                fmt::format("gives {} heads of {} elements, {} in all; the output's projection of "
+                            "{} takes as many as \"{}\" {}",
+                            spec.heads, spec.head_dim, spec.heads * spec.head_dim, family.name,
+                            names.hidden, spec.hidden));
   if ((spec.heads + 2 * spec.kv_heads) * spec.head_dim > std::numeric_limits<std::int32_t>::max())
     fields.fail(names.heads,
                 fmt::format("times head_dim {} is too wide for q, k and v together; check both",
@@ -219,8 +225,16 @@ void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
   spec.rope_scaling = read_rope_scaling(fields, spec);
   spec.rotary_dim = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
   if (family.partial_rotary_field) {
-    const double share = either("partial_rotary_factor", family.fields.rotary_share, 0.0, 1.0)
-                             .value_or(family.rotary_share);
+    auto given = either("partial_rotary_factor", family.fields.rotary_share, 0.0, 1.0);
+    if (family.rotary_dim_field) {  // MiniMaxM2Config.convert_rope_params_to_dict
+      const auto rotated = fields.maybe_size("rotary_dim", sizes::head_dim);
+      if (rotated && *rotated > spec.head_dim)
+        fields.fail("rotary_dim",
+                    fmt::format("is more than the {} elements of a head", spec.head_dim));
+      if (rotated && !given)
+        given = static_cast<double>(*rotated) / static_cast<double>(spec.head_dim);
+    }
+    const double share = given.value_or(family.rotary_share);
     const auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * share);
     spec.rotary_dim = (rotated + 1) / 2 * 2;  // arange(0, dim, 2) rounds an odd one up
     if (rotated == 0)
@@ -277,7 +291,9 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
            (rule == BiasRule::configured && fields.flag(family.fields.bias, family.biased));
   };
   spec.qkv_bias = biased(family.qkv_bias);
-  spec.output_bias = biased(family.output_bias);
+  spec.output_bias = family.fields.output_bias.empty()
+                         ? biased(family.output_bias)
+                         : fields.flag(family.fields.output_bias, false);
   spec.mlp_bias = family.mlp_bias_field ? fields.flag("mlp_bias", false) : biased(family.mlp_bias);
   spec.activation = read_activation(family, fields);
   const auto share = [&](std::string_view name, double absent) {
@@ -364,6 +380,9 @@ void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSp
     const double noise = fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0);
     refuse("router_jitter_noise", noise > 0.0 && !family.sparse_mixer, "expected 0");
   }
+  if (class_facts(family.name).router == Router::corrected)
+    refuse("use_bias", fields.flag("use_bias", false),
+           "biases of this model's experts and of its LM head; expected false");
   if (family.sparse_mixer)
     refuse("num_experts_per_tok", spec.moe->top_k != 2,
            "its router chooses two experts, whatever is asked for; expected 2");
@@ -408,7 +427,8 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   spec.attention_chunk = attention_chunk(family, fields);
   spec.unrotated_block = read_unrotated(family, spec.layers, fields);
   read_delta_net(family, fields, spec);
-  if (family.windows_alone_rotate)
+  const bool all_rotate = family.rotates_without_window && !has_window(family, fields);
+  if (family.windows_alone_rotate && !all_rotate)
     for (std::int64_t window : spec.window) spec.unrotated_block.push_back(window == 0);
   if (!family.learned_positions && !family.alibi) read_rotary(family, fields, spec);
   read_experts(family, fields, spec);

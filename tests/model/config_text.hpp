@@ -19,6 +19,9 @@ inline nlohmann::json small_config(const std::string& model_type) {
   if (model_type == "gptj") config["rotary_dim"] = 8;
   if (model_type == "qwen3_5_moe_text") config["moe_intermediate_size"] = 160;
   if (model_type == "deepseek_v2") config["num_experts_per_tok"] = 2;
+  if (model_type == "dots1")
+    config.update({{"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"n_shared_experts", 1}});
+  if (model_type == "helium") config["head_dim"] = 16;
   return config;
 }
 

@@ -348,3 +348,54 @@ TEST_CASE("a count beyond 64 bits is an error, not a number") {
   spec.vocab = spec.hidden = spec.layers = std::numeric_limits<std::int64_t>::max();
   CHECK_THROWS_AS(static_cast<void>(model::parameter_count(spec)), UserError);
 }
+
+TEST_CASE("families that differ from others by a fact have their classes' parameters") {
+  // transformers 5.23.0's own classes on the meta device
+  const auto count = [](const char* family, const nlohmann::json& more) {
+    nlohmann::json config = small_config(family);
+    config.update(more);
+    return model::parameter_count(parse(config));
+  };
+  CHECK(count("seed_oss", {{"mlp_bias", true}, {"attention_out_bias", true}}) == 588'096);
+  CHECK(count("exaone4", nlohmann::json::object()) == 238'272);
+  CHECK(count("ernie4_5", {{"use_bias", true}}) == 555'328);
+  CHECK(count("hunyuan_v1_dense", {{"head_dim", 16}}) == 238'272);
+  CHECK(count("arcee", {{"mlp_bias", true}}) == 198'080);
+  CHECK(count("helium", {{"attention_bias", true}}) == 238'656);
+  CHECK(count("dots1", {{"n_shared_experts", 2},
+                        {"moe_intermediate_size", 48},
+                        {"first_k_dense_replace", 1}}) == 424'128);
+  CHECK(count("glm4_moe_lite", {{"n_routed_experts", 8},
+                                {"num_experts_per_tok", 2},
+                                {"moe_intermediate_size", 48}}) == 7'774'272);
+  CHECK(count("minimax_m2",
+              {{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"head_dim", 16}}) ==
+        1'100'736);
+  CHECK(count("granitemoe", nlohmann::json::object()) == 1'100'352);
+  CHECK(count("granitemoeshared", {{"shared_intermediate_size", 96}}) == 1'174'080);
+  CHECK(count("ernie4_5_moe",
+              {{"moe_num_experts", 8}, {"moe_k", 2}, {"moe_intermediate_size", 48}}) == 391'256);
+  CHECK(count("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", 2}, {"head_dim", 16}}) ==
+        1'223'360);
+}
+
+TEST_CASE(
+    "Seed-OSS-36B, EXAONE-4.0-32B, AFM-4.5B and others: their classes' parameters at these sizes") {
+  const auto count = [](const char* family, nlohmann::json fields) {
+    fields["model_type"] = family;
+    return model::parameter_count(parse(fields));
+  };
+  const auto sized = [](std::int64_t hidden, std::int64_t intermediate, std::int64_t layers,
+                        std::int64_t heads, std::int64_t kv_heads, std::int64_t vocab) {
+    return nlohmann::json{{"hidden_size", hidden},           {"intermediate_size", intermediate},
+                          {"num_hidden_layers", layers},     {"num_attention_heads", heads},
+                          {"num_key_value_heads", kv_heads}, {"vocab_size", vocab}};
+  };
+  CHECK(count("seed_oss", sized(5120, 27648, 64, 80, 8, 155136)) == 36'151'104'512);
+  CHECK(count("exaone4", sized(5120, 27392, 64, 40, 8, 102400)) == 32'003'216'384);
+  CHECK(count("ernie4_5", sized(1024, 3072, 18, 16, 2, 103424)) == 360'748'032);
+  CHECK(count("arcee", sized(2560, 18432, 36, 20, 4, 128004)) == 4'619'184'640);
+  CHECK(count("glm4_moe_lite", sized(2048, 10240, 47, 20, 20, 154880)) == 29'943'390'976);
+  CHECK(count("minimax_m2", sized(3072, 1536, 62, 48, 8, 200064)) == 228'689'748'992);
+  CHECK(count("ernie4_5_moe", sized(2560, 12288, 28, 20, 4, 103424)) == 21'825'437'888);
+}

@@ -2,6 +2,8 @@
 // modeling_<family>.py.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <fstream>
 
 #include "config_text.hpp"
@@ -14,12 +16,17 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() == std::vector<std::string>{"baichuan",
+  CHECK(model::known_families() == std::vector<std::string>{"arcee",
+                                                            "baichuan",
                                                             "bloom",
                                                             "cohere",
                                                             "cohere2",
                                                             "deepseek_v2",
                                                             "deepseek_v3",
+                                                            "dots1",
+                                                            "ernie4_5",
+                                                            "ernie4_5_moe",
+                                                            "exaone4",
                                                             "falcon",
                                                             "gemma",
                                                             "gemma2",
@@ -27,15 +34,22 @@ TEST_CASE("the families are listed in alphabetical order") {
                                                             "glm",
                                                             "glm4",
                                                             "glm4_moe",
+                                                            "glm4_moe_lite",
                                                             "gpt2",
                                                             "gpt_neox",
                                                             "gpt_oss",
                                                             "gptj",
                                                             "granite",
+                                                            "granitemoe",
+                                                            "granitemoeshared",
+                                                            "helium",
+                                                            "hunyuan_v1_dense",
+                                                            "hunyuan_v1_moe",
                                                             "internlm2",
                                                             "llama",
                                                             "llama4_text",
                                                             "minicpm",
+                                                            "minimax_m2",
                                                             "ministral3",
                                                             "mistral",
                                                             "mixtral",
@@ -56,6 +70,7 @@ TEST_CASE("the families are listed in alphabetical order") {
                                                             "qwen3_moe",
                                                             "qwen3_next",
                                                             "qwen3_vl_text",
+                                                            "seed_oss",
                                                             "smollm3",
                                                             "stablelm",
                                                             "starcoder2"});
@@ -78,16 +93,24 @@ TEST_CASE("every family reads its smallest configuration") {
     const std::int64_t rotated = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
     const std::int64_t share = family == "glm4_moe" ? 2 : spec.gated_attention ? 4 : 1;
     CHECK(spec.rotary_dim == rotated / share);
-    CHECK(spec.activation ==
-          (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
-    CHECK(spec.tied_embeddings ==
-          (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
-    CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
-                                   family == "gpt_oss" || family == "qwen3_next" ||
-                                   family == "qwen3_5_moe_text" || family.starts_with("deepseek")));
-    const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
-                           family == "gpt_oss" || family == "ministral3" ||
-                           family == "qwen2_5_vl_text" || family.starts_with("olmo");
+    CHECK(spec.activation == (family.starts_with("gemma") ? Activation::gelu_tanh
+                              : family == "arcee"         ? Activation::relu2
+                                                          : Activation::silu));
+    CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3" ||
+                                   family == "minicpm" || family.starts_with("ernie")));
+    const std::vector<std::string> mixtures{"dots1",      "glm4_moe_lite", "granitemoeshared",
+                                            "minimax_m2", "mixtral",       "gpt_oss",
+                                            "qwen3_next",  "qwen3_5_moe_text"};
+    CHECK(spec.moe.has_value() ==
+          (family.ends_with("moe") || family.starts_with("deepseek") ||
+           std::find(mixtures.begin(), mixtures.end(), family) != mixtures.end()));
+    if (family == "helium") continue;  // 1e-8
+    const std::vector<std::string> wider{
+        "phi3",          "mixtral", "glm4_moe",      "gpt_oss",  "ministral3",   "qwen2_5_vl_text",
+        "arcee",         "exaone4", "glm4_moe_lite", "ernie4_5", "ernie4_5_moe", "hunyuan_v1_dense",
+        "hunyuan_v1_moe"};
+    const bool wider_eps =
+        family.starts_with("olmo") || std::find(wider.begin(), wider.end(), family) != wider.end();
     CHECK(spec.rms_norm_eps == (wider_eps ? 1e-5 : 1e-6));
   }
 }
@@ -734,4 +757,73 @@ TEST_CASE("what transformers has no code for is planned with a warning") {
   CHECK(spec.residual_multiplier == doctest::Approx(1.4 / 2));  // the root of four blocks
   CHECK(spec.hidden_divisor == 4.0);
   CHECK(spec.reading.warnings.front().find("transformers 5.23 has no code for minicpm") == 0);
+}
+
+TEST_CASE("exaone4 rotates in the blocks that have a window, and in all where there is none") {
+  auto config = small_config("exaone4");
+  CHECK(parse(config).window == Windows{4096, 4096, 4096, 0});
+  CHECK(parse(config).unrotated_block == std::vector<bool>{false, false, false, true});
+  CHECK(parse(config).post_norms_only);
+  config.update({{"sliding_window", nullptr},
+                 {"sliding_window_pattern", 0},
+                 {"layer_types", std::vector<std::string>(4, "full_attention")}});
+  CHECK(parse(config).window == Windows{0, 0, 0, 0});
+  CHECK(parse(config).unrotated_block.empty());
+  config["sliding_window_pattern"] = "LLLG";
+  CHECK(parse(config).window == Windows{0, 0, 0, 0});
+  config.erase("layer_types");
+  CHECK(error_of(config).find("\"sliding_window_pattern\"") != std::string::npos);
+}
+
+TEST_CASE("dots1 has windows in its late blocks, glm4_moe_lite's experts are where it says") {
+  auto dots = small_config("dots1");
+  dots.update({{"sliding_window", 512}, {"max_window_layers", 2}});
+  CHECK(parse(dots).window == Windows{0, 0, 512, 512});
+  CHECK_FALSE(parse(dots).moe->normalize_top_k);
+  dots.erase("n_shared_experts");
+  CHECK(error_of(dots).find("\"n_shared_experts\" is missing") != std::string::npos);
+  auto lite = small_config("glm4_moe_lite");
+  CHECK(parse(lite).sparse_block == std::vector<bool>{false, true, true, true});
+  CHECK(parse(lite).latent->value_dim == 256);
+  lite["mlp_layer_types"] = {"sparse", "dense", "dense", "sparse"};
+  CHECK(parse(lite).sparse_block == std::vector<bool>{true, false, false, true});
+  lite["mlp_layer_types"] = {"sparse", "thin", "dense", "sparse"};
+  CHECK(error_of(lite).find("known: \"dense\", \"sparse\"") != std::string::npos);
+  lite["mlp_layer_types"] = nlohmann::json::array({"sparse"});
+  CHECK(error_of(lite).find("has 1 entries") != std::string::npos);
+}
+
+TEST_CASE("seed_oss, helium, minimax_m2 and others say by fields of their own what differs") {
+  auto seed = small_config("seed_oss");
+  CHECK(parse(seed).qkv_bias);
+  CHECK_FALSE(parse(seed).output_bias);
+  CHECK(parse(seed).residual_dropout == 0.1);
+  CHECK(parse(seed).attention_dropout == 0.1);
+  seed["attention_out_bias"] = true;
+  CHECK(parse(seed).output_bias);
+  auto helium = small_config("helium");
+  helium["head_dim"] = 32;
+  CHECK(error_of(helium).find("\"head_dim\": 32 gives 4 heads of 32") != std::string::npos);
+  auto minimax = small_config("minimax_m2");
+  minimax["rotary_dim"] = 64;
+  CHECK(parse(minimax).rotary_dim == 64);
+  minimax["rotary_dim"] = 256;
+  CHECK(error_of(minimax).find("\"rotary_dim\": 256 is more") != std::string::npos);
+  auto ernie = small_config("ernie4_5_moe");
+  ernie.update({{"moe_num_experts", 16}, {"moe_k", 3}, {"moe_layer_start_index", 2}});
+  CHECK(parse(ernie).moe->experts == 16);
+  CHECK(parse(ernie).moe->top_k == 3);
+  CHECK(parse(ernie).sparse_block == std::vector<bool>{false, false, true, true});
+  ernie["moe_num_shared_experts"] = 0;
+  CHECK(parse(ernie).moe->shared_intermediate == 0);
+  ernie["use_bias"] = true;
+  CHECK(error_of(ernie).find("\"use_bias\": true is not modelled yet") != std::string::npos);
+  auto hunyuan = small_config("hunyuan_v1_moe");
+  hunyuan.update({{"num_experts", 8}, {"moe_topk", {2, 2, 2, 2}}});
+  CHECK(parse(hunyuan).moe->top_k == 2);
+  for (const nlohmann::json& other :
+       {nlohmann::json::array({2, 1, 2, 2}), nlohmann::json::array()}) {
+    hunyuan["moe_topk"] = other;
+    CHECK(error_of(hunyuan).find("blocks that differ") != std::string::npos);
+  }
 }

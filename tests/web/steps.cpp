@@ -67,6 +67,7 @@ std::vector<Expected> expected_answers() {
                    {"vocab_size", 32003},
                    {"tie_word_embeddings", true},
                    {"max_position_embeddings", 4096}});
+    if (larger.contains("head_dim")) larger["head_dim"] = 64;
     models.push_back(written_out(larger, family + "-larger"));
   }
   for (const json& model : models)

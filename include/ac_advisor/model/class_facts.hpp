@@ -11,6 +11,24 @@ enum class NormOrder : std::uint8_t {
   first,       ///< before both (gpt_neox)
   in_turn,     ///< each before what it norms (gpt2)
   after_each,  ///< each after what it norms (opt)
+  between,     ///< both between attention and experts (granitemoe)
+};
+
+/// How experts are chosen, where it is otherwise than by a softmax in fp32 of the model's logits
+/// and no field of MoeSpec says it.
+enum class Router : std::uint8_t {
+  usual,
+  of_top,     ///< a softmax of the chosen logits, which are widened to fp32 (granitemoe)
+  sigmoid,    ///< scores by sigmoid of widened logits, corrected, without groups (minimax_m2)
+  fp32,       ///< its weight is in fp32, whatever the model's dtype is (hunyuan_v1_moe)
+  corrected,  ///< the same, its scores corrected by a parameter that is not trained (ernie4_5_moe)
+};
+
+/// What every token passes beside a mixture's experts, where it is without a gate of its own.
+enum class SharedMlp : std::uint8_t {
+  last,   ///< runs after the experts
+  first,  ///< before the router
+  fused,  ///< after the experts, gate and up by one projection (granitemoeshared)
 };
 
 /// What a family's classes do that no field of a configuration says. Parameters stand in the order
@@ -31,6 +49,11 @@ struct ClassFacts {
   /// experts.
   bool balances_experts = false;
   bool delta_apart = false;    ///< a delta net's gates and both rates have a projection each
+  /// q's and k's norms follow the rotation (hunyuan_v1_dense).
+  bool norms_after_rotation = false;
+  bool widened_norm_weight = false;  ///< RMSNorm casts its weight to fp32 (helium)
+  Router router = Router::usual;
+  SharedMlp shared = SharedMlp::last;
   bool no_classifier = false;  ///< AutoModelForSequenceClassification has no class of it
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -28,8 +29,11 @@ constexpr std::int64_t most_parts_joined = 8;
 bool in_parts(const StepConfig& c) { return c.layout.tp > 1 || c.layout.pp > 1; }
 
 /// Experts whose ops the joint graph has not.
-bool experts_not_traced(const model::MoeSpec& moe) {
-  return moe.softmax_of_top || moe.sparse_mixer || moe.every_expert || moe.biased ||
+bool experts_not_traced(const ModelSpec& m) {
+  const model::MoeSpec& moe = *m.moe;
+  const model::ClassFacts& facts = model::class_facts(m.family);
+  return facts.router != model::Router::usual || facts.shared != model::SharedMlp::last ||
+         moe.softmax_of_top || moe.sparse_mixer || moe.every_expert || moe.biased ||
          moe.top_groups > 1;
 }
 
@@ -40,7 +44,7 @@ bool not_traced(const ModelSpec& m) {
                             m.qkv_layout == QkvLayout::by_head ||
                             m.qkv_layout == QkvLayout::grouped ||
                             m.qkv_layout == QkvLayout::stacked;
-  return (m.moe && experts_not_traced(*m.moe)) || m.latent || (m.fused_qkv && !known_layout) ||
+  return (m.moe && experts_not_traced(m)) || m.latent || (m.fused_qkv && !known_layout) ||
          m.rotation != model::Rotation::halves || m.attention_sinks || m.kv_sharing ||
          m.position_grids != model::PositionGrids::one || m.tower || m.always_masked ||
          m.residual_inside || m.adds_in_place || m.activation == model::Activation::gelu_recomputed;
@@ -146,8 +150,9 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
-     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+    {"--kernels compiled, experts that are sampled, have biases, all run, are chosen from several "
+     "groups or by logits alone, or routers in fp32, latent attention, other fused projections, "
+     "attention sinks, masks of every "
      "block, images",
      "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },

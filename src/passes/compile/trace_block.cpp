@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "tokens.hpp"
 #include "trace_experts.hpp"
@@ -609,7 +610,9 @@ TraceOptions trace_options(const model::ModelSpec& spec, const StepConfig& confi
   TraceOptions options;
   options.turns_by_token = model::layer_forms(spec, config).keeps_table();
   options.neighbours = spec.interleaved_rotary;
-  options.norms_of_heads = spec.qk_norm && spec.unit_offset_norm;
+  const bool after_rotation = model::class_facts(spec.family).norms_after_rotation;
+  const bool after_heads = spec.norms_after_heads && spec.post_norms_only;  // exaone4's
+  options.norms_of_heads = spec.qk_norm && (spec.unit_offset_norm || after_rotation || after_heads);
   options.flat_mlp = spec.flat_mlp;
   return options;
 }

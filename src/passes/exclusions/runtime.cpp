@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -46,6 +47,7 @@ bool of_other_kind(const ModelSpec& m) {
          m.position_table > 0 || (m.moe && m.moe->shared_intermediate > 0) || m.latent ||
          m.position_grids != model::PositionGrids::one || m.position_scaled_queries ||
          m.attention_sinks || m.normalized_head || m.delta || m.gated_attention ||
+         model::class_facts(m.family).router != model::Router::usual ||
          m.qkv_layout == model::QkvLayout::stacked;
 }
 
@@ -156,7 +158,7 @@ constexpr Exclusion of_trainer[] = {
      }},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
      "learned positions, a shared expert, latent attention, attention sinks, positions in three "
-     "grids, queries scaled by position, gated delta nets",
+     "grids, queries scaled by position, gated delta nets, routers of granitemoe and minimax_m2",
      "planned for PyTorch, not run by the trainer", "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained(c) && of_other_kind(m); },
      [](const ModelSpec& m, const StepConfig&) { return m.family; }},

@@ -62,6 +62,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_interleaved(V q, V k, const
   };
   const V cos = interleaved(rotary.cos);
   const Rotary own{cos, interleaved(rotary.sin)};
+  if (!spec_.joined_rotary_part) return rotate_whole_interleaved(q, k, own);
   const std::int64_t d = spec_.head_dim, part = spec_.rotary_dim;
   const auto rotated = [&](V x) { return slice_last(x, part, 0); };
   const auto rest = [&](V x) { return slice_last(x, d - part, static_cast<std::int32_t>(part)); };
@@ -77,6 +78,31 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_interleaved(V q, V k, const
   hold({q_turned});  // `q_embed`, until it is bound anew
   const std::pair<V, V> both{q_joined, join(k_turned, k_rest, k)};
   hold({q, k, own.cos, own.sin});
+  return both;
+}
+
+/// HeliumAttention's; Ernie4_5Attention's in fp32: x.float() * cos + rotate_half(x).float() * sin.
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_whole_interleaved(V q, V k,
+                                                                       const Rotary& own) {
+  std::vector<ir::OpId> unused;
+  const auto turned = [&](V x) {
+    if (!spec_.wide_rotary) return rotate_part(x, own, unused);
+    const V direct = binary(OpKind::mul, cast(x, DType::f32), own.cos);
+    const std::int64_t half = shape(x).back() / 2;
+    const V x1 = slice_last(x, half, 0);
+    const V x2 = slice_last(x, half, static_cast<std::int32_t>(half));
+    const V half_turn = joined_turn(unary(OpKind::neg, x2), x1, x);
+    const V crossed = binary(OpKind::mul, cast(half_turn, DType::f32), own.sin);
+    return binary(OpKind::add, direct, crossed);
+  };
+  const V q_turned = turned(q), k_turned = turned(k);
+  std::pair<V, V> both{q_turned, k_turned};
+  if (spec_.wide_rotary) {
+    both.first = cast(q_turned, dtype(q));
+    both.second = cast(k_turned, dtype(k));
+  }
+  hold({q, k, own.cos, own.sin});
+  if (both.first != q_turned) hold({q_turned, k_turned});
   return both;
 }
 
@@ -618,7 +644,9 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
       if (heads_last) return norm == ir::no_id ? flat : rms_norm(flat, norm, norm_leaf);
       const V y = by_head(flat, n, d);
-      if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
+      if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads ||
+          model::class_facts(spec_.family).norms_after_rotation)
+        return y;
       return rms_norm(y, norm, norm_leaf);
     };
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, heads());
@@ -646,6 +674,10 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
                                     ? rotate_by_table(b.angles, q, k)
                                 : rotated ? rotate(q, k, rotary)
                                           : std::pair{q, k};
+  if (spec_.qk_norm && model::class_facts(spec_.family).norms_after_rotation) {
+    q_rotated = rms_norm(q_rotated, b.q_norm, Module::q_norm);
+    k_rotated = rms_norm(k_rotated, b.k_norm, Module::k_norm);
+  }
   if (spec_.position_scaled_queries) q_rotated = scaled_by_position(q_rotated);
   if (spec_.unweighted_qk_norm && rotated) {
     q_rotated = divided_by_length(q_rotated, Module::q_norm);

@@ -40,6 +40,21 @@ DType Lowering::frozen_dtype() const {
   return as_computed ? config_.precision.compute_dtype : dtype_;
 }
 
+/// FSDP2's mixed precision gathers fp32 routers as it gathers all others.
+bool Lowering::casts_routers() const {
+  return config_.layout.gathers() && config_.precision.param_dtype == DType::f32;
+}
+
+/// Of a router, which is in fp32 whatever the model's dtype is.
+ir::ValueId Lowering::router_parameter(const Shape& shape) {
+  const model::Router router = model::class_facts(spec_.family).router;
+  const bool wide = router == model::Router::fp32 || router == model::Router::corrected;
+  if (!wide || casts_routers()) return parameter(shape, Module::router);
+  const bool fixed = config_.run.frozen.decoder || config_.adapters.used();
+  return fixed ? frozen(shape, DType::f32, Module::router)
+               : trained(shape, DType::f32, Module::router);
+}
+
 /// Of an adapter.
 ir::ValueId Lowering::trained(const Shape& shape, DType dtype, Module leaf) {
   const V v = p_.make(shape, dtype, Role::parameter, at(leaf), true);
@@ -200,6 +215,7 @@ void Lowering::declare_block(std::int16_t index) {
   }
   if (norms == model::NormOrder::after_each) first_norm();
   if (norms == model::NormOrder::in_turn) second_norm();
+  if (norms == model::NormOrder::between) first_norm(), second_norm();
   const auto i = static_cast<std::size_t>(index);
   if (forms_.padded_experts) {
     declare_padded_experts(b);
@@ -207,14 +223,17 @@ void Lowering::declare_block(std::int16_t index) {
     const auto& moe = *spec_.moe;
     const ExpertTargets adapted = adapted_experts(spec_, config_);
     const auto router = [&] {
-      b.router = parameter({moe.experts, h}, Module::router);
+      b.router = router_parameter({moe.experts, h});
       if (adapted.router) b.router_adapter = low_rank_of(b.router, 1, Module::router);
     };
     if (!facts.experts_first) router();
-    if (moe.sigmoid_scores) {
+    if (moe.sigmoid_scores || facts.router == model::Router::sigmoid) {
       b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
       s_.buffers.push_back(b.score_correction);
     }
+    if (facts.router == model::Router::corrected)
+      b.score_correction =
+          frozen({1, moe.experts}, casts_routers() ? dtype_ : DType::f32, Module::router);
     if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
     const std::int64_t both = 2 * moe.intermediate;
     const std::int64_t here = local_experts();
@@ -231,7 +250,10 @@ void Lowering::declare_block(std::int16_t index) {
     if (adapted.gate) b.gate_up_adapter = low_rank_of(b.experts_gate_up, 2, Module::experts);
     if (adapted.down) b.down_adapter = low_rank_of(b.experts_down, 1, Module::experts);
     if (facts.experts_first) router();
-    if (moe.shared_intermediate > 0) {
+    if (moe.shared_intermediate > 0 && facts.shared == model::SharedMlp::fused) {
+      b.gate_up = linear_parameters(h, 2 * moe.shared_intermediate, false, Module::gate_up_proj);
+      b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);
+    } else if (moe.shared_intermediate > 0) {
       b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
       b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
       b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);

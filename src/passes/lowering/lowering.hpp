@@ -80,6 +80,8 @@ class Lowering : private Emission {
   void declare_lora(Linear& l, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_delta(Block& b);
+  V router_parameter(const ir::Shape& shape);
+  [[nodiscard]] bool casts_routers() const;
   void declare_inputs();
   void declare_row();
   void declare_frame_of_ring(const ir::Shape& part);
@@ -184,6 +186,7 @@ class Lowering : private Emission {
   V joined_turn(V negated, V other, V x);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
   std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
+  std::pair<V, V> rotate_whole_interleaved(V q, V k, const Rotary& own);
   std::array<V, 3> fused_heads(V x, const Block& b);
   std::array<V, 3> split_in_three(V x);
   V by_head(V flat, std::int64_t n, std::int64_t width);
@@ -472,6 +475,13 @@ class Lowering : private Emission {
   Routed sigmoid_router(const Block& b, V flat);
   Routed wide_softmax_router(const Block& b, V flat);
   Routed top_softmax_router(const Block& b, V flat);
+  Routed wide_top_softmax_router(const Block& b, V flat);
+  Routed narrow_sigmoid_router(const Block& b, V flat);
+  Routed corrected_router(const Block& b, V flat);
+  Routed fp32_softmax_router(const Block& b, V flat);
+  Routed route(const Block& b, V flat);
+  std::array<V, 3> corrected_choice(V scores, V choice);
+  V sum_of_choices(V weights);
   Routed sparse_mixer(const Block& b, V flat);
   V every_expert(const Block& b, V x);
   V scattered_scores(const Block& b, V flat);

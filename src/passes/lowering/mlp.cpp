@@ -2,6 +2,7 @@
 #include <limits>
 #include <tuple>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 #include "passes/adapters/targets.hpp"
 
@@ -31,9 +32,12 @@ ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
     case Activation::relu:
       y = unary(OpKind::relu, x);
       break;
-    case Activation::relu2:  // torch.square
-      y = unary(OpKind::pow, unary(OpKind::relu, x), ir::Power{2.0});
+    case Activation::relu2: {  // torch.square, which autocast computes in fp32
+      const V positive = unary(OpKind::relu, x);
+      y = unary(OpKind::pow, config_.precision.autocast ? cast(positive, DType::f32) : positive,
+                ir::Power{2.0});
       break;
+    }
   }
   if (chain != nullptr) chain->push_back(last_op());
   return y;
@@ -471,6 +475,27 @@ ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V wei
   return y;
 }
 
+Lowering::Routed Lowering::route(const Block& b, V flat) {
+  const auto& moe = *spec_.moe;
+  if (moe.sigmoid_scores) return sigmoid_router(b, flat);
+  if (moe.wide_scores) return wide_softmax_router(b, flat);
+  if (moe.softmax_of_top) return top_softmax_router(b, flat);
+  if (moe.sparse_mixer) return sparse_mixer(b, flat);
+  switch (model::class_facts(spec_.family).router) {
+    case model::Router::usual:
+      break;
+    case model::Router::of_top:
+      return wide_top_softmax_router(b, flat);
+    case model::Router::sigmoid:
+      return narrow_sigmoid_router(b, flat);
+    case model::Router::fp32:
+      return fp32_softmax_router(b, flat);
+    case model::Router::corrected:
+      return corrected_router(b, flat);
+  }
+  return softmax_router(b, flat);
+}
+
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
@@ -481,12 +506,10 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   V flat = p_.on_storage_of(x, {tokens, spec_.hidden}, dtype(x), false);
   emit(OpKind::view, {x}, {flat});
   if (moe.input_jitter) flat = jittered(flat, OpKind::mul_of_view);
-  const V shared = moe.shared_gate ? gated_mlp(b, flat) : ir::no_id;
-  const Routed routed = moe.sigmoid_scores   ? sigmoid_router(b, flat)
-                        : moe.wide_scores    ? wide_softmax_router(b, flat)
-                        : moe.softmax_of_top ? top_softmax_router(b, flat)
-                        : moe.sparse_mixer   ? sparse_mixer(b, flat)
-                                             : softmax_router(b, flat);
+  const bool first = model::class_facts(spec_.family).shared == model::SharedMlp::first;
+  const bool runs_shared = moe.shared_gate || (first && moe.shared_intermediate > 0);
+  const V shared = runs_shared ? gated_mlp(b, flat) : ir::no_id;
+  const Routed routed = route(b, flat);
   const V logits = routed.logits, weights = routed.weights, experts = routed.experts;
   if (balances_) recorded_logits_.push_back(logits);
 
@@ -500,7 +523,13 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
     y = sorted_experts(b, flat, experts, weights, {given, x});
   }
   hold_all(routed.locals);
-  if (shared != ir::no_id) {
+  if (shared != ir::no_id && !moe.shared_gate) {
+    leaf_ = Module::mlp;
+    const V own = y;
+    y = binary(OpKind::add, own, shared);
+    hold({own, shared, given});
+    hold_all(routed.locals);
+  } else if (shared != ir::no_id) {
     leaf_ = Module::mlp;
     const V share = unary(OpKind::sigmoid, linear(flat, b.shared_gate));
     const V weighted_share = binary(OpKind::mul, share, shared);
@@ -510,7 +539,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
     hold_all(routed.locals);
   }
   y = p_.reshape(y, shape(x));
-  if (moe.shared_intermediate > 0 && !moe.shared_gate) {
+  if (moe.shared_intermediate > 0 && shared == ir::no_id) {
     const V own = y, fed = gated_mlp(b, x);
     leaf_ = Module::mlp;
     y = binary(OpKind::add, own, fed);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/shape.hpp"
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/pipeline.hpp"
@@ -122,6 +123,7 @@ bool is_gpt(const ModelSpec& m) {
                      !m.hidden_divisor && !m.scaled_embedding && !m.attention_sinks && !m.alibi &&
                      !m.head_bias && !m.normalized_head && !m.masked_positions &&
                      !m.position_scaled_queries && !m.dropout_in_block &&
+                     !model::class_facts(m.family).norms_after_rotation &&
                      m.unrotated_block.empty() && m.position_grids == model::PositionGrids::one;
   return norms && mlp && plain;
 }

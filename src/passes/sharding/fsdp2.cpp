@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
@@ -451,6 +452,12 @@ bool torchtitan_units(const StepConfig& c) {
   return c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::torchtitan;
 }
 
+/// Its routers' weights are in fp32, whatever the model's dtype is.
+bool routes_in_fp32(const ModelSpec& m) {
+  const model::Router router = model::class_facts(m.family).router;
+  return m.moe && (router == model::Router::fp32 || router == model::Router::corrected);
+}
+
 constexpr Exclusion exclusions_of_fsdp2[] = {
     {"--shard none --world N, N above 1", "none is one rank alone",
      "choose ddp, zero1, zero2, fsdp1, fsdp2 or hsdp:N, or --world 1",
@@ -521,6 +528,55 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
               (c.layout.ep > 1 || c.layout.pp > 1 || c.layout.tp > 1 ||
                c.precision.fp8_all_gather || c.layout.keep_last_block || c.adapters.used() ||
                c.memory.offload == Offload::parameters);
+     }},
+    {"--shard fsdp2 or hsdp:N --param-dtype fp32 --compute-dtype bf16 --ac, angles in fp32",
+     "fully_shard casts the angles that a block is given in its forward alone, and a checkpoint "
+     "finds them in fp32 when it runs the block again: PyTorch raises a CheckpointError",
+     "use --param-dtype bf16, or --ac none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.wide_rotary && c.layout.gathers() && c.memory.ac != AcMode::none &&
+              c.runtime.framework == "hf" && !c.precision.autocast &&
+              c.precision.param_dtype == DType::f32 && c.precision.compute_dtype != DType::f32;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--shard " + shard_option(c) + " in mixed precision, --ac " + ac_option(c) + " for " +
+              m.family;
+     }},
+    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32 that are trained",
+     "fully_shard asks for trained parameters of one dtype in a unit, and this model keeps its "
+     "routers' in "
+     "fp32: PyTorch raises an AssertionError",
+     "use --param-dtype fp32",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return routes_in_fp32(m) && c.layout.gathers() && !c.adapters.used() &&
+              c.precision.param_dtype != DType::f32;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--shard " + shard_option(c) + " for " + m.family;
+     }},
+    {"--shard other than fsdp2 and hsdp:N, routers in fp32",
+     "buckets and partitions of two dtypes are not planned for this model yet",
+     "use --shard fsdp2 --param-dtype fp32",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return routes_in_fp32(m) && c.layout.shard != Sharding::none && !c.layout.gathers();
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--shard " + shard_option(c) + " for " + m.family;
+     }},
+    {"--quantize, --fp8 or --lora-targets all-linear, routers that are linear layers",
+     "they take this model's routers for layers like others, which is not planned yet",
+     "use --quantize none --lora-targets q_proj,v_proj",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const bool linear = m.moe && model::class_facts(m.family).router == model::Router::fp32;
+       return linear && (c.adapters.quantize != Quantization::none || c.precision.float8() ||
+                         (c.adapters.used() && c.adapters.targets == "all-linear"));
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       const char* option = c.precision.float8() ? "--fp8"
+                            : c.adapters.quantize != Quantization::none
+                                ? "--quantize"
+                                : "--lora-targets all-linear";
+       return std::string(option) + " for " + m.family;
      }},
     {"--keep-last-block --pp", "a pipeline's stages keep all of their blocks", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/adapters/targets.hpp"
@@ -61,7 +62,8 @@ bool splits_as_llama(const model::ModelSpec& m) {
   const bool projections = !m.fused_qkv && !m.fused_gate_up && !m.plain_mlp && !m.input_first &&
                            !m.output_bias && !m.mlp_bias && !m.head_bias;
   const bool norms = m.norm == model::Norm::rms && !m.post_norms_only && !m.qk_norm_whole &&
-                     !m.norms_after_heads && !m.wide_norm_scale;
+                     !m.norms_after_heads && !m.wide_norm_scale &&
+                     !model::class_facts(m.family).norms_after_rotation;
   const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
                      !m.interleaved_rotary && !m.joined_rotary_part && !m.residual_multiplier &&
                      !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&

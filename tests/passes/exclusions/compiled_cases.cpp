@@ -56,8 +56,9 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "it compiles blocks"},
-    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
-     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+    {"--kernels compiled, experts that are sampled, have biases, all run, are chosen from several "
+     "groups or by logits alone, or routers in fp32, latent attention, other fused projections, "
+     "attention sinks, masks of every "
      "block, images",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;

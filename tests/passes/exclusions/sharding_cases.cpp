@@ -4,6 +4,12 @@
 namespace ac_advisor::test {
 namespace {
 
+void routed_in_fp32(model::ModelSpec& m) {
+  m.family = "hunyuan_v1_moe";
+  m.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 64};
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+}
+
 const Case cases[] = {
     {"--reshard-after-forward N, N no divisor of a unit's ranks",
      [](auto&, StepConfig& c) {
@@ -133,6 +139,33 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--fsdp-unit torchtitan --loss lc-ce"},
+    {"--shard fsdp2 or hsdp:N --param-dtype fp32 --compute-dtype bf16 --ac, angles in fp32",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.wide_rotary = true;
+       sharded(c, Sharding::fsdp2);
+       c.precision.param_dtype = DType::f32;
+       c.memory.ac = AcMode::full;
+     },
+     "--shard fsdp2 in mixed precision, --ac full for llama"},
+    {"--shard fsdp2 or hsdp:N --param-dtype bf16 or fp16, routers in fp32 that are trained",
+     [](model::ModelSpec& m, StepConfig& c) {
+       routed_in_fp32(m);
+       sharded(c, Sharding::fsdp2);
+     },
+     "--shard fsdp2 for hunyuan_v1_moe"},
+    {"--shard other than fsdp2 and hsdp:N, routers in fp32",
+     [](model::ModelSpec& m, StepConfig& c) {
+       routed_in_fp32(m);
+       sharded(c, Sharding::ddp);
+     },
+     "--shard ddp for hunyuan_v1_moe"},
+    {"--quantize, --fp8 or --lora-targets all-linear, routers that are linear layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       routed_in_fp32(m);
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "--lora-targets all-linear for hunyuan_v1_moe"},
     {"--keep-last-block --pp",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

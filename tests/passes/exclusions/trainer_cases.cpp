@@ -135,7 +135,7 @@ const Case cases[] = {
      "rope_scaling \"yarn\""},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
      "learned positions, a shared expert, latent attention, attention sinks, positions in three "
-     "grids, queries scaled by position, gated delta nets",
+     "grids, queries scaled by position, gated delta nets, routers of granitemoe and minimax_m2",
      [](model::ModelSpec& m, StepConfig& c) {
        m.norm = model::Norm::layer;
        c.runtime.kind = Runtime::ac_trainer;
