@@ -189,12 +189,20 @@ Grid phase_grid(const profile::Profile& p) {
 }
 
 Grid task_phase_grid(const profile::Profile& p) {
-  Grid grid({"phase of the step", "allocated", "reserved", "parameters", "states", "engine",
-             "device GiB"});
-  for (const profile::TaskPhase& phase : p.task_phases)
-    grid.row({phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated), gib(phase.reserved),
-              gib(phase.parameters), gib(phase.optimizer_states),
-              phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
+  const bool critic = p.config.task.has_critic();
+  std::vector<std::string> head{"phase of the step", "allocated", "reserved", "parameters",
+                                "states"};
+  if (critic) head.emplace_back("critic");
+  head.insert(head.end(), {"engine", "device GiB"});
+  Grid grid(head);
+  for (const profile::TaskPhase& phase : p.task_phases) {
+    std::vector<std::string> row{phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated),
+                                 gib(phase.reserved), gib(phase.parameters),
+                                 gib(phase.optimizer_states)};
+    if (critic) row.push_back(gib(phase.critic));
+    row.insert(row.end(), {phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
+    grid.row(row);
+  }
   return grid;
 }
 

@@ -1,4 +1,4 @@
-// verl's GRPO on its FSDP worker (0.9.1): the overrides of `python3 -m verl.trainer.main_ppo`, in
+// verl's GRPO and PPO on its FSDP workers (0.9.1): the overrides of `python3 -m verl.trainer.main_ppo`, in
 // the script that starts it or as YAML. What the keys do: trainer/ppo/ray_trainer.py,
 // workers/engine_workers.py, workers/engine/fsdp/transformer_impl.py, workers/config/*.py.
 #include <fmt/format.h>
@@ -54,13 +54,11 @@ void read_estimator(Keys& keys) {
                                           "gpg",
                                           "gdpo"};
   const std::string name = keys.text(key).value_or("gae");
-  if (keys.text(enable) ? keys.flag(enable) : name == "gae")
-    static_cast<void>(keys.unplanned(keys.in_file(enable) ? enable : key,
-                                     "a critic is trained beside the actor; grpo has none"));
-  else if (std::find(std::begin(without), std::end(without), name) == std::end(without) &&
-           name != "gae")
+  const bool critic = keys.text(enable) ? keys.flag(enable) : name == "gae";
+  if (!critic && std::find(std::begin(without), std::end(without), name) == std::end(without) &&
+       name != "gae")
     static_cast<void>(keys.unplanned(key, "the step of grpo and its like is planned"));
-  keys.option(key, "--task", "grpo");
+  keys.option(critic && keys.in_file(enable) ? enable : key, "--task", critic ? "ppo" : "grpo");
 }
 
 /// workers/engine/fsdp/utils.py, create_device_mesh: fsdp_size below the ranks is a mesh of two
@@ -275,6 +273,7 @@ void read(Keys& keys) {
   read_score_batch(keys, read_reference(keys), length);
   read_optimizer_of(keys);
   read_rollout(keys, world);
+  if (keys.value_of("--task") == "ppo") read_critic(keys, length);
 }
 
 }  // namespace

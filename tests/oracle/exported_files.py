@@ -70,6 +70,8 @@ CASES = [
     ("verl", "qwen2.5-1.5b", ["--task", "grpo", "--prompt", "256", "--rollout", "vllm:0.5",
                               "--group", "4", "--world", "4", "--ref", "model", "--clip-grad",
                               "0.0000001", "--phase-offload", "all"]),
+    ("verl", "qwen2.5-1.5b", ["--task", "ppo", "--critic", "qwen2.5-0.5b", "--critic-batch", "4", "--critic-offload",
+                              "optimizer", "--prompt", "256", "--rollout", "vllm:0.5", "--group", "4", "--world", "4"]),
     ("megatron", "llama-3.1-8b", ["--world", "8", "--shard", "ddp", "--optimizer", "sgd-momentum"]),
     ("megatron", "llama-3.1-8b", ["--transformer-impl", "transformer_engine", "--world", "8",
                                   "--tp", "2"]),
