@@ -190,18 +190,14 @@ Grid phase_grid(const profile::Profile& p) {
 
 Grid task_phase_grid(const profile::Profile& p) {
   const bool critic = p.config.task.has_critic();
-  std::vector<std::string> head{"phase of the step", "allocated", "reserved", "parameters",
-                                "states"};
-  if (critic) head.emplace_back("critic");
-  head.insert(head.end(), {"engine", "device GiB"});
-  Grid grid(head);
+  Grid grid({"phase of the step", "allocated", "reserved", critic ? "actor" : "parameters",
+             critic ? "critic" : "states", "engine", "device GiB"});
   for (const profile::TaskPhase& phase : p.task_phases) {
-    std::vector<std::string> row{phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated),
-                                 gib(phase.reserved), gib(phase.parameters),
-                                 gib(phase.optimizer_states)};
-    if (critic) row.push_back(gib(phase.critic));
-    row.insert(row.end(), {phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
-    grid.row(row);
+    const std::int64_t actor = phase.parameters + phase.optimizer_states;
+    grid.row({phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated), gib(phase.reserved),
+              gib(critic ? actor : phase.parameters),
+              gib(critic ? phase.critic : phase.optimizer_states),
+              phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
   }
   return grid;
 }

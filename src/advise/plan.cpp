@@ -274,6 +274,11 @@ void explain_critic(const profile::Profile& result, std::vector<std::string>& no
           ? fmt::format("ppo_infer_max_token_len_per_gpu, {} rows' tokens here",
                         c.task.critic_batch)
           : "ppo_infer_max_token_len_per_gpu, 32768 tokens"));
+  if (const std::int64_t words = critics_model(result.model, c).vocab; words < result.model.vocab)
+    notes.push_back(fmt::format(
+        "the critic's embedding has {} rows and the actor's {}: it is given the actor's tokens as "
+        "they are, so they have to be of one tokenizer",
+        words, result.model.vocab));
 }
 
 /// What is planned of the cycle of completions, and what of it is not.

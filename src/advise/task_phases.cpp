@@ -82,6 +82,8 @@ class Phases {
     if (c_.task.reference == Reference::adapter) score("ref_log_prob", scoring(c_, true));
     if (c_.task.reference == Reference::model) reference();
     if (c_.task.has_critic()) critic();
+    if (c_.task.has_critic() && c_.task.critic_parked != Parked::all)
+      result_.memory.peak_reserved = std::max(result_.memory.peak_reserved, cached());
     TaskPhase update = begun("update", engine_.asleep);
     update.planned = true;
     update.allocated = result_.memory.peak_allocated;
@@ -212,11 +214,19 @@ class Phases {
                                at_peak(result_, Category::reference_parameters)};
     StepConfig values = scoring(update, false);
     values.run.batch = values.run.packing = update.run.batch;
-    critics_phase("values", model, values);
-    critics_phase("update_critic", model, update);
+    critics_phase("values", model, values, parks_all());
+    critics_phase("update_critic", model, update, update.task.parked == Parked::all);
   }
 
-  void critics_phase(std::string name, const model::ModelSpec& model, const StepConfig& config) {
+  /// What the phase before has left in the allocator's cache, if it is planned op by op.
+  [[nodiscard]] std::int64_t cached() const {
+    const TaskPhase& before = result_.task_phases.back();
+    return before.planned ? before.reserved : 0;
+  }
+
+  /// `emptied`: the phase before has moved parameters to the host, and then let go of its cache.
+  void critics_phase(std::string name, const model::ModelSpec& model, const StepConfig& config,
+                     bool emptied) {
     const profile::Profile plan = plan_rank(model, config, detail_).profile;
     TaskPhase phase = begun(std::move(name), engine_.asleep);
     phase.planned = true;
@@ -229,6 +239,7 @@ class Phases {
     phase.critic = at_peak(plan, Category::parameters) + at_peak(plan, Category::optimizer_states) +
                    states;
     add(phase, plan, states);
+    if (!emptied) phase.reserved = std::max(phase.reserved, cached());
     finish(std::move(phase));
   }
 

@@ -322,15 +322,6 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.task.critic.name.empty() ? task(c) + " for " + m.family : of_critic(m, c);
      }},
-    {"--task ppo --critic MODEL, one of another vocabulary",
-     "it is given the actor's tokens as they are", "choose a critic of the same vocab_size",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return c.task.has_critic() && critic_of(m, c).vocab < m.vocab;
-     },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_critic(m, c) + " of " + std::to_string(c.task.critic.model->vocab) + " for " +
-              std::to_string(m.vocab);
-     }},
     {"--task ppo --critic MODEL, one that is refused by itself",
      "what its own update asks for is refused", "see what ac-advisor plan says of it, or choose "
      "another",

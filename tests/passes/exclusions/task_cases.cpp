@@ -154,13 +154,6 @@ const Case cases[] = {
        m.family = "cohere";
      },
      "--task ppo for cohere"},
-    {"--task ppo --critic MODEL, one of another vocabulary",
-     [](model::ModelSpec& m, StepConfig& c) {
-       model::ModelSpec critic = m;
-       critic.vocab /= 2;
-       ppo(c, &critic);
-     },
-     "--task ppo --critic big of 128 for 256"},
     {"--task ppo --critic MODEL, one that is refused by itself",
      [](model::ModelSpec& m, StepConfig& c) {
        model::ModelSpec critic = m;
