@@ -57,6 +57,7 @@ std::int64_t left_whole(const model::ModelSpec& model, const StepConfig& config)
 }
 
 StepConfig beside_critic(const model::ModelSpec& model, StepConfig config) {
+  passes::validate(model, config);
   const profile::Profile critic =
       plan_rank(critics_model(model, config), critics_step(config), false).profile;
   config.task.waiting = waiting_worker(critic, config.task.critic_parked);

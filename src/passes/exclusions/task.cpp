@@ -73,6 +73,8 @@ StepConfig taught_by(const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task ppo --framework trl", "TRL 1.16 has no trainer of it", "use --framework verl",
+     [](const ModelSpec&, const StepConfig& c) { return c.task.has_critic() && !c.verl(); }},
     {"--task distillation, a teacher that is not found here",
      "its configuration is what it is planned by", "give --teacher MODEL as it is found",
      [](const ModelSpec&, const StepConfig& c) { return c.task.distills() && !has_teacher(c); },
@@ -303,8 +305,6 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return c.verl() && c.task.kind != Task::grpo && !c.task.has_critic();
      },
      [](const ModelSpec&, const StepConfig& c) { return "--framework verl " + task(c); }},
-    {"--task ppo --framework trl", "TRL 1.16 has no trainer of it", "use --framework verl",
-     [](const ModelSpec&, const StepConfig& c) { return c.task.has_critic() && !c.verl(); }},
     {"--task ppo --critic MODEL, one that is not found here",
      "its configuration is what it is planned by", "give --critic MODEL as it is found",
      [](const ModelSpec&, const StepConfig& c) {
