@@ -204,6 +204,20 @@ void read_optimizer_of(Keys& keys) {
   read_optimizer_class(keys, key, name);
 }
 
+/// trainer_base.py, _update_actor: the entropy is computed, and its backward, for either.
+void read_entropy(Keys& keys) {
+  const std::string weight = actor("entropy_coeff"), computed = actor("calculate_entropy");
+  if (keys.left_open(weight, "--entropy-loss") || keys.left_open(computed, "--entropy-loss"))
+    return;
+  const std::string text = keys.text(weight).value_or("0");
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size())
+    keys.refuse(weight, "is no number");
+  const bool asked = keys.flag(computed);
+  if (number != 0 || asked) keys.option(number != 0 ? weight : computed, "--entropy-loss");
+}
+
 /// trainer/ppo/utils.py, need_reference_policy; with adapters it is the actor without them. Whether
 /// it is a worker of its own.
 bool read_reference(Keys& keys) {
@@ -271,6 +285,7 @@ void read(Keys& keys) {
   read_precision(keys);
   read_adapters(keys);
   read_score_batch(keys, read_reference(keys), length);
+  read_entropy(keys);
   read_optimizer_of(keys);
   read_rollout(keys, world);
   if (keys.value_of("--task") == "ppo") read_critic(keys, length);

@@ -322,14 +322,6 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.task.critic.name.empty() ? task(c) + " for " + m.family : of_critic(m, c);
      }},
-    {"--task ppo --critic MODEL, one that is refused by itself",
-     "what its own update asks for is refused", "see what ac-advisor plan says of it, or choose "
-     "another",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.task.has_critic() && c.task.critic.model != nullptr && !c.task.of_critic &&
-              find_exclusion(*c.task.critic.model, alone(c)) != nullptr;
-     },
-     of_critic},
     {"--task ppo, a row of more than 32768 tokens, without --critic-batch N",
      "verl 0.9.1 asserts that no row is longer than ppo_infer_max_token_len_per_gpu, 32768 unless "
      "it is set",
@@ -370,6 +362,14 @@ constexpr Exclusion exclusions_of_tasks[] = {
     {"--task other than sft --seq 1", "leaves no next token to score", "give 2 or more",
      [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.seq < 2; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--seq 1"); }},
+    {"--task ppo --critic MODEL, one that is refused by itself",
+     "what its own update asks for is refused", "see what ac-advisor plan says of it, or choose "
+     "another",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.has_critic() && c.task.critic.model != nullptr && !c.task.of_critic &&
+              find_exclusion(*c.task.critic.model, alone(c)) != nullptr;
+     },
+     of_critic},
 };
 
 }  // namespace
