@@ -24,7 +24,7 @@ const model::ModelSpec& critics_model(const model::ModelSpec& actor, const StepC
 }
 
 /// Its micro-batches are the fewest that hold no more tokens each than are allowed, balanced.
-StepConfig critics_step(const StepConfig& config) {
+StepConfig actors_critic(const StepConfig& config) {
   StepConfig c = config;
   const std::int64_t rows = c.run.batch * c.run.grad_accum;
   const std::int64_t most = c.task.critic_batch > 0
@@ -59,7 +59,7 @@ std::int64_t left_whole(const model::ModelSpec& model, const StepConfig& config)
 StepConfig beside_critic(const model::ModelSpec& model, StepConfig config) {
   passes::validate(model, config);
   const profile::Profile critic =
-      plan_rank(critics_model(model, config), critics_step(config), false).profile;
+      plan_rank(critics_model(model, config), actors_critic(config), false).profile;
   config.task.waiting = waiting_worker(critic, config.task.critic_parked);
   return config;
 }

@@ -9,7 +9,7 @@ namespace ac_advisor::advise {
 [[nodiscard]] const model::ModelSpec& critics_model(const model::ModelSpec& actor,
                                                     const StepConfig& config);
 /// Its update, beside nothing.
-[[nodiscard]] StepConfig critics_step(const StepConfig& config);
+[[nodiscard]] StepConfig actors_critic(const StepConfig& config);
 /// What a worker keeps between its phases, by its plan. `parked`: of that what waits on the host.
 [[nodiscard]] WaitingWorker waiting_worker(const profile::Profile& plan, Parked parked);
 /// Bytes that FSDP1's root leaves whole where no backward follows; 0 under others.

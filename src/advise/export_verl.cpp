@@ -156,13 +156,17 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.push_back(fmt::format("--group was not given: {} completions of a prompt", group(s)));
 }
 
-constexpr std::string_view says[] = {
-    "task",        "ref",           "prompt",        "completion",   "group",
-    "score_batch", "rollout",       "phase_offload", "entropy_loss", "batch",
-    "seq",         "packing",       "grad_accum",    "world",        "shard",
-    "critic",      "critic_batch",  "critic_offload", "ac", "ac_scope",      "optimizer",     "clip_grad",    "lora",
-    "adapter",     "lora_targets",  "lora_dropout",  "dora",         "quantize",
-    "param_dtype", "compute_dtype", "reduce_dtype",  "no_sync",      "reshard_after_forward"};
+constexpr std::string_view says[] = {"task",         "ref",           "prompt",
+                                     "completion",   "group",         "score_batch",
+                                     "rollout",      "phase_offload", "entropy_loss",
+                                     "batch",        "seq",           "packing",
+                                     "grad_accum",   "world",         "shard",
+                                     "critic",       "critic_batch",  "critic_offload",
+                                     "ac",           "ac_scope",      "optimizer",
+                                     "clip_grad",    "lora",          "adapter",
+                                     "lora_targets", "lora_dropout",  "dora",
+                                     "quantize",     "param_dtype",   "compute_dtype",
+                                     "reduce_dtype", "no_sync",       "reshard_after_forward"};
 
 }  // namespace
 

@@ -18,11 +18,11 @@
 #include "ac_advisor/simulate/clock.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
+#include "critic.hpp"
 #include "model/hub_models.hpp"
 #include "passes/adapters/targets.hpp"
 #include "passes/lowering/batch_positions.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
-#include "critic.hpp"
 #include "plan_rank.hpp"
 #include "rollout_engine.hpp"
 #include "simulate/memory_device.hpp"
@@ -260,7 +260,7 @@ void explain_teacher(const profile::Profile& result, std::vector<std::string>& n
 /// Whose critic, and of how many rows its micro-batches are, whatever its configuration says.
 void explain_critic(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
-  const StepConfig critic = critics_step(c);
+  const StepConfig critic = actors_critic(c);
   notes.push_back(fmt::format(
       "the critic, {}, is trained in the same process, {} in the phases of the actor; its "
       "micro-batches are of {} rows: verl 0.9.1 reads no critic.ppo_micro_batch_size_per_gpu and "
@@ -270,10 +270,9 @@ void explain_critic(const profile::Profile& result, std::vector<std::string>& no
       : c.task.critic_parked == Parked::optimizer ? "its optimizer's states on the host"
                                                   : "its parameters and states on the device",
       critic.run.batch,
-      c.task.critic_batch > 0
-          ? fmt::format("ppo_infer_max_token_len_per_gpu, {} rows' tokens here",
-                        c.task.critic_batch)
-          : "ppo_infer_max_token_len_per_gpu, 32768 tokens"));
+      c.task.critic_batch > 0 ? fmt::format("ppo_infer_max_token_len_per_gpu, {} rows' tokens here",
+                                            c.task.critic_batch)
+                              : "ppo_infer_max_token_len_per_gpu, 32768 tokens"));
   if (const std::int64_t words = critics_model(result.model, c).vocab; words < result.model.vocab)
     notes.push_back(fmt::format(
         "the critic's embedding has {} rows and the actor's {}: it is given the actor's tokens as "
@@ -640,8 +639,8 @@ void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   if (requested.layout.pp == 1) {
     profile::Profile result =
-        plan_rank(model,
-                  requested.task.has_critic() ? beside_critic(model, requested) : requested, detail)
+        plan_rank(model, requested.task.has_critic() ? beside_critic(model, requested) : requested,
+                  detail)
             .profile;
     add_task_phases(result, detail);
     result.config.task.waiting = {};

@@ -208,7 +208,7 @@ class Phases {
   /// left whole since it computed log-probabilities.
   void critic() {
     const model::ModelSpec& model = critics_model(result_.model, c_);
-    StepConfig update = critics_step(c_);
+    StepConfig update = actors_critic(c_);
     update.task.waiting = {parks_all() ? 0 : parameters_, waiting_states(),
                            left_whole(result_.model, scoring(c_, false)) +
                                at_peak(result_, Category::reference_parameters)};
@@ -232,12 +232,11 @@ class Phases {
     phase.planned = true;
     phase.parameters = config.task.waiting.parameters;
     phase.optimizer_states = config.task.waiting.optimizer_states;
-    const std::int64_t states =
-        config.task.scores() && config.task.parked == Parked::none
-            ? c_.task.waiting.optimizer_states
-            : 0;
-    phase.critic = at_peak(plan, Category::parameters) + at_peak(plan, Category::optimizer_states) +
-                   states;
+    const std::int64_t states = config.task.scores() && config.task.parked == Parked::none
+                                    ? c_.task.waiting.optimizer_states
+                                    : 0;
+    phase.critic =
+        at_peak(plan, Category::parameters) + at_peak(plan, Category::optimizer_states) + states;
     add(phase, plan, states);
     if (!emptied) phase.reserved = std::max(phase.reserved, cached());
     finish(std::move(phase));

@@ -1,6 +1,7 @@
-// verl's GRPO and PPO on its FSDP workers (0.9.1): the overrides of `python3 -m verl.trainer.main_ppo`, in
-// the script that starts it or as YAML. What the keys do: trainer/ppo/ray_trainer.py,
-// workers/engine_workers.py, workers/engine/fsdp/transformer_impl.py, workers/config/*.py.
+// verl's GRPO and PPO on its FSDP workers (0.9.1): the overrides of `python3 -m
+// verl.trainer.main_ppo`, in the script that starts it or as YAML. What the keys do:
+// trainer/ppo/ray_trainer.py, workers/engine_workers.py, workers/engine/fsdp/transformer_impl.py,
+// workers/config/*.py.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -56,7 +57,7 @@ void read_estimator(Keys& keys) {
   const std::string name = keys.text(key).value_or("gae");
   const bool critic = keys.text(enable) ? keys.flag(enable) : name == "gae";
   if (!critic && std::find(std::begin(without), std::end(without), name) == std::end(without) &&
-       name != "gae")
+      name != "gae")
     static_cast<void>(keys.unplanned(key, "the step of grpo and its like is planned"));
   keys.option(critic && keys.in_file(enable) ? enable : key, "--task", critic ? "ppo" : "grpo");
 }
@@ -212,8 +213,7 @@ void read_entropy(Keys& keys) {
   const std::string text = keys.text(weight).value_or("0");
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size())
-    keys.refuse(weight, "is no number");
+  if (error != std::errc{} || end != text.data() + text.size()) keys.refuse(weight, "is no number");
   const bool asked = keys.flag(computed);
   if (number != 0 || asked) keys.option(number != 0 ? weight : computed, "--entropy-loss");
 }

@@ -100,8 +100,9 @@ void read_critics_model(Keys& keys) {
   if (keys.left_open(path, "--critic")) return;
   if (!keys.in_file(path)) {
     keys.resolved(path, keys.out().model);
-    return keys.assume(path + ": none, of which verl 0.9.1 makes ~/models/deepseek-llm-7b-chat; "
-                              "the actor's model is planned");
+    return keys.assume(path +
+                       ": none, of which verl 0.9.1 makes ~/models/deepseek-llm-7b-chat; "
+                       "the actor's model is planned");
   }
   const Node& named = *keys.node(path);
   const std::size_t slash = named.text.rfind('/');
@@ -117,8 +118,7 @@ void read_critics_rows(Keys& keys, std::int64_t length) {
   const bool first = keys.flag("trainer.use_v1");
   const std::string tokens = critic(first ? "ppo_infer_max_token_len_per_gpu"
                                           : "ppo_max_token_len_per_gpu"),
-                    mini = critic("ppo_mini_batch_size"),
-                    actors = actor("ppo_mini_batch_size"),
+                    mini = critic("ppo_mini_batch_size"), actors = actor("ppo_mini_batch_size"),
                     rows = critic("ppo_micro_batch_size_per_gpu");
   const bool dynamic = keys.in_file(critic("use_dynamic_bsz"))
                            ? keys.flag(critic("use_dynamic_bsz"))
@@ -127,8 +127,8 @@ void read_critics_rows(Keys& keys, std::int64_t length) {
   if (!dynamic && !keys.in_file(rows) && !keys.in_file(before))
     keys.refuse(rows, "none: verl asks for it unless critic.use_dynamic_bsz is true");
   for (const std::string& key :
-       {rows, before, critic(first ? "ppo_max_token_len_per_gpu"
-                                   : "ppo_infer_max_token_len_per_gpu")})
+       {rows, before,
+        critic(first ? "ppo_max_token_len_per_gpu" : "ppo_infer_max_token_len_per_gpu")})
     if (keys.in_file(key)) {
       static_cast<void>(keys.node(key));
       keys.assume(fmt::format(
@@ -141,8 +141,8 @@ void read_critics_rows(Keys& keys, std::int64_t length) {
   if (keys.left_open(tokens, "--critic-batch") || !keys.in_file(tokens)) return;
   const std::int64_t most = keys.count(tokens, critic_tokens);
   if (most < length)
-    keys.refuse(tokens, fmt::format("verl asserts that a row, {} tokens at most, is no longer",
-                                    length));
+    keys.refuse(tokens,
+                fmt::format("verl asserts that a row, {} tokens at most, is no longer", length));
   keys.option(tokens, "--critic-batch", std::to_string(most / length));
 }
 

@@ -173,7 +173,7 @@ constexpr OptionRow model_row(const Words& w) {
   OptionRow row = with(w);
   row.parse = [](const OptionRow&, std::string_view, std::string_view text, StepConfig& c) {
     c.task.*Model = {std::string(text), std::make_shared<const model::ModelSpec>(
-                                             model::load_model(std::string(text)))};
+                                            model::load_model(std::string(text)))};
   };
   row.get = [](const StepConfig& c) -> OptionValue { return (c.task.*Model).name; };
   row.text = [](const StepConfig& c) { return (c.task.*Model).name; };
@@ -241,19 +241,21 @@ std::string task_conflict(const StepConfig& c) {
 }
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
-      return c.runtime.framework == "trl" || (c.verl() && (c.task.kind == Task::grpo || c.task.has_critic())) ||
+      return c.runtime.framework == "trl" ||
+             (c.verl() && (c.task.kind == Task::grpo || c.task.has_critic())) ||
              (c.llamafactory() && !c.task.online()) ||
              (c.runtime.framework == "ms-swift" &&
               (c.task.kind == Task::dpo || c.task.kind == Task::kto));
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them, grpo and ppo as verl's workers do, all "
+    "other tasks than sft are planned as TRL's trainers do them, grpo and ppo as verl's workers "
+    "do, all "
     "but those as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
     "use --framework trl"};
-constexpr Requirement has_reference = {
-    [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
-    "only DPO, KTO, GRPO, RLOO and PPO compare with a reference",
-    "use --task dpo, kto, grpo, rloo or ppo"};
+constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.compares(); },
+                                       task_conflict,
+                                       "only DPO, KTO, GRPO, RLOO and PPO compare with a reference",
+                                       "use --task dpo, kto, grpo, rloo or ppo"};
 constexpr Requirement writes_answers = {
     [](const StepConfig& c) { return c.task.online(); }, task_conflict,
     "only GRPO, RLOO, PPO and distillation train on completions that are written between their "
@@ -302,15 +304,17 @@ constexpr OptionRow table[] = {
              "(pairs of a "
              "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
              "reward model of such pairs), grpo or rloo (completions that the model writes, by "
-             "their rewards; trl has them, and verl grpo), ppo (such completions, by a critic's values "
+             "their rewards; trl has them, and verl grpo), ppo (such completions, by a critic's "
+             "values "
              "of them; verl) or distillation (such completions, by a "
              "teacher's distributions; trl) (sft)",
              model})),
         of_trl),
-    needing(newer(model_row<&TaskChoice::teacher>({"--teacher", "teacher", "MODEL",
-                               "with --task distillation, the model that is learned from, given as "
-                               "MODEL is, of the same vocabulary (none)",
-                               model})),
+    needing(newer(model_row<&TaskChoice::teacher>(
+                {"--teacher", "teacher", "MODEL",
+                 "with --task distillation, the model that is learned from, given as "
+                 "MODEL is, of the same vocabulary (none)",
+                 model})),
             has_teacher),
     needing(
         newer(choice<&S::task, &TaskChoice::reference, references>(
@@ -318,34 +322,38 @@ constexpr OptionRow table[] = {
              "with --task dpo or kto, what the reference's log-probabilities come from: model (a "
              "second one; without --lora the default), adapter (the model with its adapters "
              "off; with --lora the default) or precomputed (before training); with --task "
-             "grpo, rloo or ppo model, adapter or none (beta 0, grpo's and ppo's default; rloo's are "
+             "grpo, rloo or ppo model, adapter or none (beta 0, grpo's and ppo's default; rloo's "
+             "are "
              "dpo's)",
              model})),
         has_reference),
-    needing(newer(whole<&S::task, &TaskChoice::prompt>(
-                {"--prompt", "prompt", "N",
-                 "with --task dpo, kto, orpo, simpo, grpo, rloo, ppo or distillation: tokens of each "
-                 "sequence that are the prompt's, which are not scored (0)",
-                 model},
-                0, most_tokens)),
-            scores_answers),
-    needing(newer(mode<apply_rollout, rollout_option>(
-                {"--rollout", "rollout", "WHO",
-                 "with --task grpo, rloo, ppo or distillation, who writes the completions: generate "
-                 "(transformers, on this model), vllm:SHARE (an engine on this device, with that "
-                 "share of it; "
-                 "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
-                 "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
-                 model},
-                rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
-            writes_answers),
-    needing(newer(whole<&S::task, &TaskChoice::completion>(
-                {"--completion", "completion", "N",
-                 "with --task grpo, rloo, ppo or distillation: tokens of the longest completion; --seq "
-                 "is then --prompt and it (0: what --seq leaves)",
-                 model},
-                0, most_tokens)),
-            writes_answers),
+    needing(
+        newer(whole<&S::task, &TaskChoice::prompt>(
+            {"--prompt", "prompt", "N",
+             "with --task dpo, kto, orpo, simpo, grpo, rloo, ppo or distillation: tokens of each "
+             "sequence that are the prompt's, which are not scored (0)",
+             model},
+            0, most_tokens)),
+        scores_answers),
+    needing(
+        newer(mode<apply_rollout, rollout_option>(
+            {"--rollout", "rollout", "WHO",
+             "with --task grpo, rloo, ppo or distillation, who writes the completions: generate "
+             "(transformers, on this model), vllm:SHARE (an engine on this device, with that "
+             "share of it; "
+             "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
+             "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
+             model},
+            rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
+        writes_answers),
+    needing(
+        newer(whole<&S::task, &TaskChoice::completion>(
+            {"--completion", "completion", "N",
+             "with --task grpo, rloo, ppo or distillation: tokens of the longest completion; --seq "
+             "is then --prompt and it (0: what --seq leaves)",
+             model},
+            0, most_tokens)),
+        writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::group>(
                 {"--group", "group", "N",
                  "with --task grpo, rloo or ppo: completions of each prompt (num_generations, "

@@ -799,12 +799,12 @@ TEST_CASE("verl's critic is exported beside the actor, with the tokens that its 
                                   {"--completion", "1024"},
                                   {"--batch", "2"},
                                   {"--rollout", "vllm:tp2,util=0.5,sleep=2"}});
-  CHECK(says(exported("verl", llama_8b(), c),
-             {"algorithm.adv_estimator=gae", "critic.model.path=", "qwen2.5-1.5b",
-              "critic.strategy=fsdp2", "critic.ppo_micro_batch_size_per_gpu=2",
-              "critic.fsdp.param_offload=True", "critic.fsdp.optimizer_offload=True",
-              "actor.fsdp_config.optimizer_offload=False",
-              "+critic.ppo_infer_max_token_len_per_gpu=6144"}));
+  CHECK(says(
+      exported("verl", llama_8b(), c),
+      {"algorithm.adv_estimator=gae", "critic.model.path=", "qwen2.5-1.5b", "critic.strategy=fsdp2",
+       "critic.ppo_micro_batch_size_per_gpu=2", "critic.fsdp.param_offload=True",
+       "critic.fsdp.optimizer_offload=True", "actor.fsdp_config.optimizer_offload=False",
+       "+critic.ppo_infer_max_token_len_per_gpu=6144"}));
   c.task.critic = {};
   c.task.critic_batch = 0;
   const std::string own = exported("verl", llama_8b(), c);

@@ -176,8 +176,9 @@ TEST_CASE("PPO's critic has phases of its own, and each worker keeps what it has
   // two moments and a parameter in fp32 each, a quarter of them on each of four ranks; the tied
   // model's head is one score and its bias
   const std::int64_t critic = phase(p, "rollout").critic;
-  CHECK(critic == doctest::Approx(3.0 * 4 * static_cast<double>(model::parameter_count(small())) / 4)
-                      .epsilon(0.001));
+  CHECK(critic ==
+        doctest::Approx(3.0 * 4 * static_cast<double>(model::parameter_count(small())) / 4)
+            .epsilon(0.001));
   for (const char* name : {"rollout", "old_log_prob", "update", "update_weights"}) {
     CAPTURE(name);
     CHECK(phase(p, name).allocated - phase(grpo, name).allocated == critic);
@@ -213,7 +214,7 @@ TEST_CASE("a critic's micro-batches are the fewest of 32768 tokens, or of the ro
     REQUIRE(note != p.assumptions.end());
     return note->substr(note->find("are of ") + 7, 3);
   };
-  CHECK(rows({}) == "20 ");                           // of 40 rows two, as 32 rows are 32768 tokens
+  CHECK(rows({}) == "20 ");                          // of 40 rows two, as 32 rows are 32768 tokens
   CHECK(rows({{"--critic-batch", "12"}}) == "10 ");  // four
   CHECK(rows({{"--critic-batch", "64"}}) == "40 ");
   CHECK(has(refusal(with(of_verl, {{"--critic-batch", "2"}})), "only PPO has a critic"));

@@ -209,8 +209,9 @@ TEST_CASE("verl: what is not planned is refused by its key, with the reason") {
 
 TEST_CASE("verl: a critic beside the actor is PPO, and what the trainer does not read is told") {
   const std::string ppo = grpo + "critic.enable=True critic.ppo_micro_batch_size_per_gpu=4 ";
-  const intake::Training t = read(ppo + "critic.model.path=Qwen/Qwen2.5-1.5B "
-                                        "critic.fsdp.optimizer_offload=True");
+  const intake::Training t = read(ppo +
+                                  "critic.model.path=Qwen/Qwen2.5-1.5B "
+                                  "critic.fsdp.optimizer_offload=True");
   CHECK(option(t, "--task") == "ppo");
   CHECK(option(t, "--critic") == "Qwen/Qwen2.5-1.5B");
   CHECK(option(t, "--critic-offload") == "optimizer");

@@ -54,8 +54,8 @@ StepConfig alone(StepConfig c) {
 /// transformers 5.23: whose class is GenericForTokenClassification.
 bool classifies_tokens(const std::string& family) {
   constexpr std::string_view families[] = {
-      "deepseek_v3", "gemma",   "gemma2",   "glm",  "glm4",  "gpt_oss",   "llama",
-      "ministral3",  "mistral", "mixtral",  "nemotron", "phi", "phi3",    "qwen2",
+      "deepseek_v3", "gemma",   "gemma2",    "glm",        "glm4",    "gpt_oss",  "llama",
+      "ministral3",  "mistral", "mixtral",   "nemotron",   "phi",     "phi3",     "qwen2",
       "qwen2_moe",   "qwen3",   "qwen3_moe", "qwen3_next", "smollm3", "stablelm", "starcoder2"};
   return std::find(std::begin(families), std::end(families), family) != std::end(families);
 }
@@ -363,7 +363,8 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.seq < 2; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--seq 1"); }},
     {"--task ppo --critic MODEL, one that is refused by itself",
-     "what its own update asks for is refused", "see what ac-advisor plan says of it, or choose "
+     "what its own update asks for is refused",
+     "see what ac-advisor plan says of it, or choose "
      "another",
      [](const ModelSpec&, const StepConfig& c) {
        return c.task.has_critic() && c.task.critic.model != nullptr && !c.task.of_critic &&

@@ -97,8 +97,7 @@ void Lowering::declare_task() {
 /// Of PPO's actor and critic the one that waits.
 void Lowering::declare_waiting() {
   const WaitingWorker& waiting = config_.task.waiting;
-  for (const std::int64_t bytes :
-       {waiting.parameters, waiting.optimizer_states, waiting.gathered})
+  for (const std::int64_t bytes : {waiting.parameters, waiting.optimizer_states, waiting.gathered})
     if (bytes > 0)
       s_.buffers.push_back(p_.make({bytes}, DType::u8, Role::waiting, at(Module::root)));
 }

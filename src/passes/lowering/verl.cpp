@@ -1,6 +1,7 @@
 // verl v0.9.1, workers/engine/fsdp/transformer_impl.py: FSDPEngineWithLMHead, prepare_model_inputs
 // and prepare_model_outputs with use_remove_padding; workers/utils/losses.py: ppo_loss with the
-// policy loss "vanilla", value_loss; FSDPEngineWithValueHead of the critic. A micro-batch is its rows one after another, without padding.
+// policy loss "vanilla", value_loss; FSDPEngineWithValueHead of the critic. A micro-batch is its
+// rows one after another, without padding.
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {

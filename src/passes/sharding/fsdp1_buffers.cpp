@@ -219,7 +219,8 @@ void Fsdp1Buffers::divide(ValueId v, double by, ir::ModulePath module) {
   p_.op(emit(OpKind::mul_scalar, module, {v}, {out})).attributes = ir::Number{1 / by};
 }
 
-/// _get_reduce_scatter_tensors: what was not padded to a multiple of the ranks beforehand is copied.
+/// _get_reduce_scatter_tensors: what was not padded to a multiple of the ranks beforehand is
+/// copied.
 ValueId Fsdp1Buffers::padded(std::size_t unit, ValueId gradient) {
   if (aligns(c_) || flat(unit).padding.empty()) return gradient;
   const ir::ModulePath module = fsdp_of(unit);
