@@ -219,7 +219,7 @@ struct TaskChoice {
   /// No option: of a second model, where it is not that of the trained one's parameters.
   std::optional<DType> reference_dtype;
   OtherModel teacher;
-  OtherModel critic;  ///< PPO's; empty: the model that is trained
+  OtherModel critic;            ///< PPO's; empty: the model that is trained
   std::int64_t prompt = 0;      ///< tokens of each row that are the prompt's, which no loss scores
   std::int64_t completion = 0;  ///< tokens of each row that were written: its others; 0: not said
   std::int64_t group = 0;       ///< completions of a prompt; 0: not said
@@ -234,7 +234,7 @@ struct TaskChoice {
   std::int64_t critic_batch = 0;  ///< rows of the critic's micro-batch at most; 0: not said
   /// No option: the program is the critic's, as `actors_critic` (advise/critic.hpp) has made it.
   bool of_critic = false;
-  WaitingWorker waiting;  ///< No option: beside the program's own
+  WaitingWorker waiting;      ///< No option: beside the program's own
   bool entropy_loss = false;  ///< the policy's entropy is part of the loss
   RouterLoss router_loss = RouterLoss::automatic;
   /// No option: the program is the forward without gradients by which it scores completions.

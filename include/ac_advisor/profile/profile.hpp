@@ -40,7 +40,7 @@ enum class Category : std::uint8_t {
   held_output,
   workspace,
   waiting_worker,  ///< of PPO's critic while its actor runs, or the other way round
-  unknown  ///< of a snapshot: what nothing tells the purpose of
+  unknown          ///< of a snapshot: what nothing tells the purpose of
 };
 inline constexpr std::size_t category_count = 16;
 [[nodiscard]] const char* to_string(Category category);
@@ -181,9 +181,9 @@ struct TaskPhase {
   std::int64_t allocated = 0, reserved = 0;           ///< by the trainer's process, at its peak
   std::int64_t parameters = 0, optimizer_states = 0;  ///< of those, all through the phase
   std::int64_t critic = 0;  ///< likewise both of PPO's critic, the others being the actor's
-  std::int64_t engine = 0;                            ///< of an inference engine, awake or asleep
-  std::int64_t device = 0;                            ///< all of it, and what CUDA and NCCL take
-  std::string largest;                                ///< tensor at its peak; empty: not looked at
+  std::int64_t engine = 0;  ///< of an inference engine, awake or asleep
+  std::int64_t device = 0;  ///< all of it, and what CUDA and NCCL take
+  std::string largest;      ///< tensor at its peak; empty: not looked at
 
   /// Without what is cached: what the device has to have, its margin included.
   [[nodiscard]] std::int64_t required(const Fit& fit) const {
