@@ -128,7 +128,7 @@ void check_profile(const profile::Profile& p, const std::string& place) {
     check_count(n, at("fit"));
   for (const profile::TaskPhase& phase : p.task_phases)
     for (const std::int64_t n : {phase.allocated, phase.reserved, phase.parameters,
-                                 phase.optimizer_states, phase.engine, phase.device})
+                                 phase.optimizer_states, phase.critic, phase.engine, phase.device})
       check_count(n, at("task_phases"));
   if (p.fit.pressure) {
     const profile::Pressure& pressure = *p.fit.pressure;

@@ -189,12 +189,16 @@ Grid phase_grid(const profile::Profile& p) {
 }
 
 Grid task_phase_grid(const profile::Profile& p) {
-  Grid grid({"phase of the step", "allocated", "reserved", "parameters", "states", "engine",
-             "device GiB"});
-  for (const profile::TaskPhase& phase : p.task_phases)
+  const bool critic = p.config.task.has_critic();
+  Grid grid({"phase of the step", "allocated", "reserved", critic ? "actor" : "parameters",
+             critic ? "critic" : "states", "engine", "device GiB"});
+  for (const profile::TaskPhase& phase : p.task_phases) {
+    const std::int64_t actor = phase.parameters + phase.optimizer_states;
     grid.row({phase.name + (phase.planned ? "" : " ~"), gib(phase.allocated), gib(phase.reserved),
-              gib(phase.parameters), gib(phase.optimizer_states),
+              gib(critic ? actor : phase.parameters),
+              gib(critic ? phase.critic : phase.optimizer_states),
               phase.engine > 0 ? gib(phase.engine) : "-", gib(phase.device)});
+  }
   return grid;
 }
 

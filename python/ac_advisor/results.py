@@ -151,6 +151,7 @@ class TaskPhase:
     engine_bytes: int
     device_bytes: int
     largest: str = ""
+    critic_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ const char* config_class(const Setting& s) {
       return "trl.RLOOConfig";
     case Task::distillation:
       return "trl.DistillationConfig";
+    case Task::ppo:  // of verl alone
     case Task::sft:
       break;
   }

@@ -23,6 +23,7 @@ std::string stage(const Setting& s) {
       return "stage: rm\n";
     case Task::grpo:
     case Task::rloo:
+    case Task::ppo:
     case Task::distillation:
       break;
   }

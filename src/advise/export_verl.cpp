@@ -80,6 +80,30 @@ std::string reference(const Setting& s) {
   return text;
 }
 
+/// What the actor has, too: ppo_infer_max_token_len_per_gpu is no key of verl's YAML.
+std::string critic(const Setting& s) {
+  const TaskChoice& task = s.c.task;
+  if (!task.has_critic()) return "";
+  std::string text = fmt::format(
+      "critic.model.path={}\ncritic.strategy={}\n"
+      "critic.model.enable_gradient_checkpointing={}\n"
+      "critic.ppo_micro_batch_size_per_gpu={}\ncritic.fsdp.model_dtype={}\n"
+      "critic.fsdp.param_offload={}\ncritic.fsdp.optimizer_offload={}\n"
+      "critic.fsdp.reshard_after_forward={}\n"
+      "critic.fsdp.use_no_sync_for_gradient_accumulation={}\n",
+      task.critic.name.empty() ? s.quoted_name() : Setting::quoted(task.critic.name),
+      s.gathers() ? "fsdp2" : "fsdp", truth(s.c.memory.ac == AcMode::full), s.c.run.batch,
+      to_option(s.c.precision.param_dtype), truth(task.critic_parked == Parked::all),
+      truth(task.critic_parked != Parked::none), truth(s.c.layout.reshard_after_forward),
+      truth(s.c.layout.no_sync));
+  if (s.c.layout.shard == Sharding::hsdp)
+    text += fmt::format("critic.fsdp.fsdp_size={}\n", s.c.layout.hsdp_shards);
+  if (task.critic_batch > 0)
+    text += fmt::format("+critic.ppo_infer_max_token_len_per_gpu={}\n",
+                        task.critic_batch * s.c.run.seq);
+  return text;
+}
+
 void write(const Setting& s, ExportResult& out) {
   const TaskChoice& task = s.c.task;
   const AcMode ac = s.c.memory.ac;
@@ -102,8 +126,8 @@ void write(const Setting& s, ExportResult& out) {
       task.prompt, s.c.run.seq - task.prompt, prompts, prompts, s.c.run.batch,
       truth(s.c.layout.no_sync));
   const std::string lines =
-      fmt::format("algorithm.adv_estimator=grpo\nactor_rollout_ref.model.path={}\n",
-                  s.quoted_name()) +
+      fmt::format("algorithm.adv_estimator={}\nactor_rollout_ref.model.path={}\n",
+                  task.has_critic() ? "gae" : "grpo", s.quoted_name()) +
       rows + sharding(s) +
       fmt::format(
           "actor_rollout_ref.actor.fsdp_config.model_dtype={}\n"
@@ -115,7 +139,7 @@ void write(const Setting& s, ExportResult& out) {
           to_option(s.c.precision.param_dtype), truth(task.parked == Parked::all),
           truth(task.parked != Parked::none), truth(s.c.layout.reshard_after_forward),
           truth(ac == AcMode::full), task.entropy_loss ? "0.001" : "0") +
-      optimizer(s) + adapters(s) + reference(s) + engine(s) +
+      optimizer(s) + adapters(s) + reference(s) + engine(s) + critic(s) +
       fmt::format("trainer.nnodes={}\ntrainer.n_gpus_per_node={}\n", nodes, world / nodes);
   out.text = "python3 -m verl.trainer.main_ppo";
   for (std::size_t at = 0; at < lines.size();) {
@@ -132,13 +156,17 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.push_back(fmt::format("--group was not given: {} completions of a prompt", group(s)));
 }
 
-constexpr std::string_view says[] = {
-    "task",        "ref",           "prompt",        "completion",   "group",
-    "score_batch", "rollout",       "phase_offload", "entropy_loss", "batch",
-    "seq",         "packing",       "grad_accum",    "world",        "shard",
-    "ac",          "ac_scope",      "optimizer",     "clip_grad",    "lora",
-    "adapter",     "lora_targets",  "lora_dropout",  "dora",         "quantize",
-    "param_dtype", "compute_dtype", "reduce_dtype",  "no_sync",      "reshard_after_forward"};
+constexpr std::string_view says[] = {"task",         "ref",           "prompt",
+                                     "completion",   "group",         "score_batch",
+                                     "rollout",      "phase_offload", "entropy_loss",
+                                     "batch",        "seq",           "packing",
+                                     "grad_accum",   "world",         "shard",
+                                     "critic",       "critic_batch",  "critic_offload",
+                                     "ac",           "ac_scope",      "optimizer",
+                                     "clip_grad",    "lora",          "adapter",
+                                     "lora_targets", "lora_dropout",  "dora",
+                                     "quantize",     "param_dtype",   "compute_dtype",
+                                     "reduce_dtype", "no_sync",       "reshard_after_forward"};
 
 }  // namespace
 

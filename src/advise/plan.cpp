@@ -18,6 +18,7 @@
 #include "ac_advisor/simulate/clock.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
+#include "critic.hpp"
 #include "model/hub_models.hpp"
 #include "passes/adapters/targets.hpp"
 #include "passes/lowering/batch_positions.hpp"
@@ -256,6 +257,29 @@ void explain_teacher(const profile::Profile& result, std::vector<std::string>& n
         c.precision.param_dtype == DType::f32 ? "; --param-dtype bf16 loads them in bf16" : ""));
 }
 
+/// Whose critic, and of how many rows its micro-batches are, whatever its configuration says.
+void explain_critic(const profile::Profile& result, std::vector<std::string>& notes) {
+  const StepConfig& c = result.config;
+  const StepConfig critic = actors_critic(c);
+  notes.push_back(fmt::format(
+      "the critic, {}, is trained in the same process, {} in the phases of the actor; its "
+      "micro-batches are of {} rows: verl 0.9.1 reads no critic.ppo_micro_batch_size_per_gpu and "
+      "no critic.use_dynamic_bsz, but makes them of {}",
+      c.task.critic.name.empty() ? "of the actor's model" : c.task.critic.name,
+      c.task.critic_parked == Parked::all         ? "and waits on the host"
+      : c.task.critic_parked == Parked::optimizer ? "its optimizer's states on the host"
+                                                  : "its parameters and states on the device",
+      critic.run.batch,
+      c.task.critic_batch > 0 ? fmt::format("ppo_infer_max_token_len_per_gpu, {} rows' tokens here",
+                                            c.task.critic_batch)
+                              : "ppo_infer_max_token_len_per_gpu, 32768 tokens"));
+  if (const std::int64_t words = critics_model(result.model, c).vocab; words < result.model.vocab)
+    notes.push_back(fmt::format(
+        "the critic's embedding has {} rows and the actor's {}: it is given the actor's tokens as "
+        "they are, so they have to be of one tokenizer",
+        words, result.model.vocab));
+}
+
 /// What is planned of the cycle of completions, and what of it is not.
 void explain_online(const profile::Profile& result, std::vector<std::string>& notes) {
   const StepConfig& c = result.config;
@@ -266,8 +290,9 @@ void explain_online(const profile::Profile& result, std::vector<std::string>& no
       c.rows(), c.task.prompt, c.run.seq - c.task.prompt));
   if (c.verl())
     notes.emplace_back(
-        "expandable segments are on while it trains, as verl sets them; a reward model and "
-        "a critic are not planned");
+        "expandable segments are on while it trains, as verl sets them; a reward model is not "
+        "planned");
+  if (c.task.has_critic()) explain_critic(result, notes);
   if (c.task.distills()) explain_teacher(result, notes);
   if (c.task.reference == Reference::model)
     notes.push_back(
@@ -613,8 +638,12 @@ void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
 
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   if (requested.layout.pp == 1) {
-    profile::Profile result = plan_rank(model, requested, detail).profile;
+    profile::Profile result =
+        plan_rank(model, requested.task.has_critic() ? beside_critic(model, requested) : requested,
+                  detail)
+            .profile;
     add_task_phases(result, detail);
+    result.config.task.waiting = {};
     if (detail && requested.layout.ulysses())
       result.assumptions.push_back("ranks that share a sequence hold, launch and cost alike");
     else if (detail && requested.layout.cp > 1 && !requested.megatron())
@@ -664,10 +693,11 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.parameters = model::parameter_count(model);
   if (config.litgpt() && model.tied_embeddings)  // which it never ties
     result.parameters += model.vocab * model.hidden;
-  if (config.value_head())
-    result.parameters += model.hidden + 1;
-  else if (config.task.kind == Task::reward)  // one score in the place of the vocabulary's logits
-    result.parameters += model.hidden - (model.tied_embeddings ? 0 : model.vocab * model.hidden);
+  if (config.value_head() || config.task.of_critic) result.parameters += model.hidden + 1;
+  if (config.task.kind == Task::reward && !config.value_head())  // in the place of logits a score
+    result.parameters += model.hidden;
+  if (config.task.of_critic || (config.task.kind == Task::reward && !config.value_head()))
+    result.parameters -= model.tied_embeddings ? 0 : model.vocab * model.hidden;
   result.config = config;
   result.device_name = device.name;
   RankSimulation rank = shared == nullptr ? simulate_rank(asked, requested, detail) : shared->get();

@@ -22,6 +22,8 @@ Category category(const ir::Program& p, const passes::Schedule& schedule, ir::St
       return Category::inputs;
     case ir::Role::optimizer_state:
       return Category::optimizer_states;
+    case ir::Role::waiting:
+      return Category::waiting_worker;
     case ir::Role::gradient:
       return Category::gradients;
     case ir::Role::recomputed:

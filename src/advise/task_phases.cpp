@@ -12,6 +12,7 @@
 
 #include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "critic.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "rollout_engine.hpp"
@@ -32,7 +33,8 @@ std::int64_t at_peak(const profile::Profile& p, Category category) {
 std::string largest_of(const profile::Profile& p) {
   for (const profile::LiveTensor& tensor : p.memory.largest)
     if (tensor.category != Category::parameters && tensor.category != Category::optimizer_states &&
-        tensor.category != Category::reference_parameters)
+        tensor.category != Category::reference_parameters &&
+        tensor.category != Category::waiting_worker)
       return tensor.shape + " " + tensor.dtype + ", " +
              (tensor.op.empty() ? "" : tensor.op + " of ") + tensor.module;
   return {};
@@ -79,6 +81,9 @@ class Phases {
     if (scores()) score("old_log_prob", scoring(c_, false));
     if (c_.task.reference == Reference::adapter) score("ref_log_prob", scoring(c_, true));
     if (c_.task.reference == Reference::model) reference();
+    if (c_.task.has_critic()) critic();
+    if (c_.task.has_critic() && c_.task.critic_parked != Parked::all)
+      result_.memory.peak_reserved = std::max(result_.memory.peak_reserved, cached());
     TaskPhase update = begun("update", engine_.asleep);
     update.planned = true;
     update.allocated = result_.memory.peak_allocated;
@@ -109,6 +114,7 @@ class Phases {
   }
   void finish(TaskPhase phase) {
     const profile::Fit& fit = result_.fit;
+    if (phase.critic == 0) phase.critic = c_.task.waiting.bytes();
     phase.device = phase.reserved + fit.context + fit.communication + phase.engine;
     result_.task_phases.push_back(std::move(phase));
   }
@@ -195,6 +201,44 @@ class Phases {
       phase.allocated = std::max(phase.allocated, staying(!parks_all()) + root + moved);
       phase.reserved = std::max(phase.reserved, phase.allocated);
     }
+    finish(std::move(phase));
+  }
+
+  /// Its values of what was written, then its update; the actor waits, with what FSDP1's root has
+  /// left whole since it computed log-probabilities.
+  void critic() {
+    const model::ModelSpec& model = critics_model(result_.model, c_);
+    StepConfig update = actors_critic(c_);
+    update.task.waiting = {parks_all() ? 0 : parameters_, waiting_states(),
+                           left_whole(result_.model, scoring(c_, false)) +
+                               at_peak(result_, Category::reference_parameters)};
+    StepConfig values = scoring(update, false);
+    values.run.batch = values.run.packing = update.run.batch;
+    critics_phase("values", model, values, parks_all());
+    critics_phase("update_critic", model, update, update.task.parked == Parked::all);
+  }
+
+  /// What the phase before has left in the allocator's cache, if it is planned op by op.
+  [[nodiscard]] std::int64_t cached() const {
+    const TaskPhase& before = result_.task_phases.back();
+    return before.planned ? before.reserved : 0;
+  }
+
+  /// `emptied`: the phase before has moved parameters to the host, and then let go of its cache.
+  void critics_phase(std::string name, const model::ModelSpec& model, const StepConfig& config,
+                     bool emptied) {
+    const profile::Profile plan = plan_rank(model, config, detail_).profile;
+    TaskPhase phase = begun(std::move(name), engine_.asleep);
+    phase.planned = true;
+    phase.parameters = config.task.waiting.parameters;
+    phase.optimizer_states = config.task.waiting.optimizer_states;
+    const std::int64_t states = config.task.scores() && config.task.parked == Parked::none
+                                    ? c_.task.waiting.optimizer_states
+                                    : 0;
+    phase.critic =
+        at_peak(plan, Category::parameters) + at_peak(plan, Category::optimizer_states) + states;
+    add(phase, plan, states);
+    if (!emptied) phase.reserved = std::max(phase.reserved, cached());
     finish(std::move(phase));
   }
 

@@ -13,7 +13,7 @@ namespace {
 using model::ModelSpec;
 
 /// Rows that say how much, where, or on what, or that stand in other features.
-constexpr std::array<std::string_view, 32> not_features{"framework",
+constexpr std::array<std::string_view, 35> not_features{"framework",
                                                         "transformer_impl",
                                                         "batch",
                                                         "seq",
@@ -44,6 +44,9 @@ constexpr std::array<std::string_view, 32> not_features{"framework",
                                                         "group",
                                                         "score_batch",
                                                         "phase_offload",
+                                                        "critic",
+                                                        "critic_batch",
+                                                        "critic_offload",
                                                         "dropout"};
 
 /// "grouped:2" is grouped, "hsdp:4" is hsdp: numbers are sizes.

@@ -1,6 +1,7 @@
-// verl's GRPO on its FSDP worker (0.9.1): the overrides of `python3 -m verl.trainer.main_ppo`, in
-// the script that starts it or as YAML. What the keys do: trainer/ppo/ray_trainer.py,
-// workers/engine_workers.py, workers/engine/fsdp/transformer_impl.py, workers/config/*.py.
+// verl's GRPO and PPO on its FSDP workers (0.9.1): the overrides of `python3 -m
+// verl.trainer.main_ppo`, in the script that starts it or as YAML. What the keys do:
+// trainer/ppo/ray_trainer.py, workers/engine_workers.py, workers/engine/fsdp/transformer_impl.py,
+// workers/config/*.py.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -54,13 +55,11 @@ void read_estimator(Keys& keys) {
                                           "gpg",
                                           "gdpo"};
   const std::string name = keys.text(key).value_or("gae");
-  if (keys.text(enable) ? keys.flag(enable) : name == "gae")
-    static_cast<void>(keys.unplanned(keys.in_file(enable) ? enable : key,
-                                     "a critic is trained beside the actor; grpo has none"));
-  else if (std::find(std::begin(without), std::end(without), name) == std::end(without) &&
-           name != "gae")
+  const bool critic = keys.text(enable) ? keys.flag(enable) : name == "gae";
+  if (!critic && std::find(std::begin(without), std::end(without), name) == std::end(without) &&
+      name != "gae")
     static_cast<void>(keys.unplanned(key, "the step of grpo and its like is planned"));
-  keys.option(key, "--task", "grpo");
+  keys.option(critic && keys.in_file(enable) ? enable : key, "--task", critic ? "ppo" : "grpo");
 }
 
 /// workers/engine/fsdp/utils.py, create_device_mesh: fsdp_size below the ranks is a mesh of two
@@ -206,6 +205,19 @@ void read_optimizer_of(Keys& keys) {
   read_optimizer_class(keys, key, name);
 }
 
+/// trainer_base.py, _update_actor: the entropy is computed, and its backward, for either.
+void read_entropy(Keys& keys) {
+  const std::string weight = actor("entropy_coeff"), computed = actor("calculate_entropy");
+  if (keys.left_open(weight, "--entropy-loss") || keys.left_open(computed, "--entropy-loss"))
+    return;
+  const std::string text = keys.text(weight).value_or("0");
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) keys.refuse(weight, "is no number");
+  const bool asked = keys.flag(computed);
+  if (number != 0 || asked) keys.option(number != 0 ? weight : computed, "--entropy-loss");
+}
+
 /// trainer/ppo/utils.py, need_reference_policy; with adapters it is the actor without them. Whether
 /// it is a worker of its own.
 bool read_reference(Keys& keys) {
@@ -273,8 +285,10 @@ void read(Keys& keys) {
   read_precision(keys);
   read_adapters(keys);
   read_score_batch(keys, read_reference(keys), length);
+  read_entropy(keys);
   read_optimizer_of(keys);
   read_rollout(keys, world);
+  if (keys.value_of("--task") == "ppo") read_critic(keys, length);
 }
 
 }  // namespace

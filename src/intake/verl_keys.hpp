@@ -6,7 +6,7 @@
 
 #include "tool.hpp"
 
-/// verl's keys, which verl.cpp and verl_batches.cpp read.
+/// verl's keys, which verl.cpp, verl_batches.cpp and verl_critic.cpp read.
 namespace ac_advisor::intake::verl_keys {
 
 [[nodiscard]] std::string actor(std::string_view key);  ///< "actor_rollout_ref.actor.KEY"
@@ -22,5 +22,8 @@ std::int64_t read_lengths(Keys& keys);
 void read_batches(Keys& keys, std::int64_t world, std::int64_t length);
 /// --score-batch. `reference`: a worker of its own scores, too.
 void read_score_batch(Keys& keys, bool reference, std::int64_t length);
+
+/// --critic, --critic-batch and --critic-offload; what is planned of the actor alone is compared.
+void read_critic(Keys& keys, std::int64_t length);
 
 }  // namespace ac_advisor::intake::verl_keys

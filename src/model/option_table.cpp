@@ -168,17 +168,18 @@ constexpr OptionRow newer(OptionRow row) {
 }
 
 /// A model by its name or file, which is read at once.
-constexpr OptionRow teacher_row(const Words& w) {
+template <OtherModel TaskChoice::*Model>
+constexpr OptionRow model_row(const Words& w) {
   OptionRow row = with(w);
   row.parse = [](const OptionRow&, std::string_view, std::string_view text, StepConfig& c) {
-    c.task.teacher = {std::string(text), std::make_shared<const model::ModelSpec>(
-                                             model::load_model(std::string(text)))};
+    c.task.*Model = {std::string(text), std::make_shared<const model::ModelSpec>(
+                                            model::load_model(std::string(text)))};
   };
-  row.get = [](const StepConfig& c) -> OptionValue { return c.task.teacher.name; };
-  row.text = [](const StepConfig& c) { return c.task.teacher.name; };
+  row.get = [](const StepConfig& c) -> OptionValue { return (c.task.*Model).name; };
+  row.text = [](const StepConfig& c) { return (c.task.*Model).name; };
   row.set = [](const OptionRow& r, const OptionValue& v, StepConfig& c) {
     const auto& name = std::get<std::string>(v);
-    c.task.teacher = {name, nullptr};
+    c.task.*Model = {name, nullptr};
     if (name.empty()) return;
     try {
       r.parse(r, r.name, name, c);
@@ -240,32 +241,39 @@ std::string task_conflict(const StepConfig& c) {
 }
 constexpr Requirement of_trl = {
     [](const StepConfig& c) {
-      return c.runtime.framework == "trl" || (c.verl() && c.task.kind == Task::grpo) ||
+      return c.runtime.framework == "trl" ||
+             (c.verl() && (c.task.kind == Task::grpo || c.task.has_critic())) ||
              (c.llamafactory() && !c.task.online()) ||
              (c.runtime.framework == "ms-swift" &&
               (c.task.kind == Task::dpo || c.task.kind == Task::kto));
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "other tasks than sft are planned as TRL's trainers do them, grpo as verl's worker does, all "
-    "but grpo as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
+    "other tasks than sft are planned as TRL's trainers do them, grpo and ppo as verl's workers "
+    "do, all "
+    "but those as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
     "use --framework trl"};
-constexpr Requirement has_reference = {
-    [](const StepConfig& c) { return c.task.compares(); }, task_conflict,
-    "only DPO, KTO, GRPO and RLOO compare with a reference", "use --task dpo, kto, grpo or rloo"};
+constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.compares(); },
+                                       task_conflict,
+                                       "only DPO, KTO, GRPO, RLOO and PPO compare with a reference",
+                                       "use --task dpo, kto, grpo, rloo or ppo"};
 constexpr Requirement writes_answers = {
     [](const StepConfig& c) { return c.task.online(); }, task_conflict,
-    "only GRPO, RLOO and distillation train on completions that are written between their steps",
-    "use --task grpo, rloo or distillation"};
+    "only GRPO, RLOO, PPO and distillation train on completions that are written between their "
+    "steps",
+    "use --task grpo, rloo, ppo or distillation"};
 constexpr Requirement compares_answers = {
     [](const StepConfig& c) { return c.task.online() && c.task.compares(); }, task_conflict,
-    "only GRPO and RLOO compare the completions of a prompt", "use --task grpo or rloo"};
+    "only GRPO, RLOO and PPO have several completions of a prompt", "use --task grpo, rloo or ppo"};
 constexpr Requirement has_teacher = {[](const StepConfig& c) { return c.task.distills(); },
                                      task_conflict, "only distillation has a teacher",
                                      "use --task distillation"};
+constexpr Requirement has_critic = {[](const StepConfig& c) { return c.task.has_critic(); },
+                                    task_conflict, "only PPO has a critic",
+                                    "use --framework verl --task ppo"};
 constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return !c.task.supervised() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
-    "use --task dpo, kto, orpo, simpo, grpo, rloo or distillation"};
+    "use --task dpo, kto, orpo, simpo, grpo, rloo, ppo or distillation"};
 constexpr Requirement of_transformers_loop = {
     [](const StepConfig& c) {
       const std::string& f = c.runtime.framework;
@@ -296,14 +304,17 @@ constexpr OptionRow table[] = {
              "(pairs of a "
              "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
              "reward model of such pairs), grpo or rloo (completions that the model writes, by "
-             "their rewards; trl has them, and verl grpo) or distillation (such completions, by a "
+             "their rewards; trl has them, and verl grpo), ppo (such completions, by a critic's "
+             "values "
+             "of them; verl) or distillation (such completions, by a "
              "teacher's distributions; trl) (sft)",
              task})),
         of_trl),
-    needing(newer(teacher_row({"--teacher", "teacher", "MODEL",
-                               "with --task distillation, the model that is learned from, given as "
-                               "MODEL is, of the same vocabulary (none)",
-                               task})),
+    needing(newer(model_row<&TaskChoice::teacher>(
+                {"--teacher", "teacher", "MODEL",
+                 "with --task distillation, the model that is learned from, given as "
+                 "MODEL is, of the same vocabulary (none)",
+                 task})),
             has_teacher),
     needing(
         newer(choice<&S::task, &TaskChoice::reference, references>(
@@ -311,36 +322,41 @@ constexpr OptionRow table[] = {
              "with --task dpo or kto, what the reference's log-probabilities come from: model (a "
              "second one; without --lora the default), adapter (the model with its adapters "
              "off; with --lora the default) or precomputed (before training); with --task "
-             "grpo or rloo model, adapter or none (beta 0, grpo's default; rloo's are dpo's)",
+             "grpo, rloo or ppo model, adapter or none (beta 0, grpo's and ppo's default; rloo's "
+             "are "
+             "dpo's)",
              task})),
         has_reference),
-    needing(newer(whole<&S::task, &TaskChoice::prompt>(
-                {"--prompt", "prompt", "N",
-                 "with --task dpo, kto, orpo, simpo, grpo, rloo or distillation: tokens of each "
-                 "sequence that are the prompt's, which are not scored (0)",
-                 task},
-                0, most_tokens)),
-            scores_answers),
-    needing(newer(mode<apply_rollout, rollout_option>(
-                {"--rollout", "rollout", "WHO",
-                 "with --task grpo, rloo or distillation, who writes the completions: generate "
-                 "(transformers, on this model), vllm:SHARE (an engine on this device, with that "
-                 "share of it; "
-                 "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
-                 "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
-                 task},
-                rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
-            writes_answers),
-    needing(newer(whole<&S::task, &TaskChoice::completion>(
-                {"--completion", "completion", "N",
-                 "with --task grpo, rloo or distillation: tokens of the longest completion; --seq "
-                 "is then --prompt and it (0: what --seq leaves)",
-                 task},
-                0, most_tokens)),
-            writes_answers),
+    needing(
+        newer(whole<&S::task, &TaskChoice::prompt>(
+            {"--prompt", "prompt", "N",
+             "with --task dpo, kto, orpo, simpo, grpo, rloo, ppo or distillation: tokens of each "
+             "sequence that are the prompt's, which are not scored (0)",
+             task},
+            0, most_tokens)),
+        scores_answers),
+    needing(
+        newer(mode<apply_rollout, rollout_option>(
+            {"--rollout", "rollout", "WHO",
+             "with --task grpo, rloo, ppo or distillation, who writes the completions: generate "
+             "(transformers, on this model), vllm:SHARE (an engine on this device, with that "
+             "share of it; "
+             "vllm:tp2,util=SHARE,sleep=1 says how many ranks share its layers and at which "
+             "level it sleeps while it writes nothing) or served (elsewhere) (generate)",
+             task},
+            rollout_words, "^(generate|vllm:[0-9a-z.,=]+|served)$")),
+        writes_answers),
+    needing(
+        newer(whole<&S::task, &TaskChoice::completion>(
+            {"--completion", "completion", "N",
+             "with --task grpo, rloo, ppo or distillation: tokens of the longest completion; --seq "
+             "is then --prompt and it (0: what --seq leaves)",
+             task},
+            0, most_tokens)),
+        writes_answers),
     needing(newer(whole<&S::task, &TaskChoice::group>(
                 {"--group", "group", "N",
-                 "with --task grpo or rloo: completions of each prompt (num_generations, "
+                 "with --task grpo, rloo or ppo: completions of each prompt (num_generations, "
                  "rollout.n), of "
                  "which a step over all ranks has whole groups (0: not said)",
                  task},
@@ -373,6 +389,26 @@ constexpr OptionRow table[] = {
                  "(none)",
                  task})),
             of_verl),
+    needing(newer(model_row<&TaskChoice::critic>(
+                {"--critic", "critic", "MODEL",
+                 "with --task ppo, the critic's model, given as MODEL is: its token classifier of "
+                 "one label (critic.model.path) (the actor's)",
+                 task})),
+            has_critic),
+    needing(newer(whole<&S::task, &TaskChoice::critic_batch>(
+                {"--critic-batch", "critic_batch", "N",
+                 "with --task ppo, rows of a critic's micro-batch at most (0: as many as have the "
+                 "32768 tokens of verl 0.9.1's ppo_infer_max_token_len_per_gpu)",
+                 task},
+                0, most_tokens)),
+            has_critic),
+    needing(newer(choice<&S::task, &TaskChoice::critic_parked, parkings>(
+                {"--critic-offload", "critic_offload", "WHAT",
+                 "with --task ppo, what of the critic waits in the host's memory, as "
+                 "--phase-offload says it of the actor: none, optimizer or all (as "
+                 "--phase-offload)",
+                 task})),
+            has_critic),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
                  "whose layers: hf (transformers', in any framework's loop); with --framework "

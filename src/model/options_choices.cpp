@@ -87,11 +87,10 @@ struct Unsupported {
   const char* because;
 };
 constexpr const char* next_tasks =
-    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward, grpo, rloo and "
-    "distillation";
+    "it is not planned yet; planned are sft, dpo, kto, orpo, simpo, reward, grpo, rloo, ppo "
+    "and distillation";
 constexpr Unsupported unsupported[] = {
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
-    {"--task", "ppo", next_tasks},
     {"--task", "gkd",
      "TRL's experimental GKDTrainer is not planned yet; use distillation, the DistillationTrainer"},
     {"--task", "embed", next_tasks},

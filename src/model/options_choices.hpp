@@ -14,6 +14,7 @@ inline constexpr Choice<Task> tasks[] = {{"sft", Task::sft},
                                          {"grpo", Task::grpo},
                                          {"kto", Task::kto},
                                          {"rloo", Task::rloo},
+                                         {"ppo", Task::ppo},
                                          {"distillation", Task::distillation},
                                          {"distill", Task::distillation, false}};
 inline constexpr Choice<Rollout> plain_rollouts[] = {{"generate", Rollout::generate},

@@ -362,6 +362,7 @@ void settle_task(StepConfig& c, const Choices& hand) {
   settle_completion(c, hand);
   check_group(c);
   settle_verl(c, hand);
+  if (c.task.has_critic() && !hand.has("--critic-offload")) c.task.critic_parked = c.task.parked;
   if (c.task.online() && c.task.reference == Reference::precomputed)
     throw UserError(task +
                     " --ref precomputed: completions are new in each step; use --ref none, model "

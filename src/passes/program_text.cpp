@@ -18,9 +18,9 @@ using ir::ValueId;
 
 constexpr const char* phase_names[] = {"forward", "loss", "backward", "recompute", "optimizer"};
 constexpr const char* phase_prefixes[] = {"", "", "d.", "re.", ""};
-constexpr const char* role_names[] = {"parameter",       "gathered",  "buffer",       "input",
-                                      "state",           "gradient",  "activation",   "recomputed",
-                                      "activation_grad", "temporary", "communication"};
+constexpr const char* role_names[] = {
+    "parameter", "gathered",   "buffer",     "input",           "state",     "waiting",
+    "gradient",  "activation", "recomputed", "activation_grad", "temporary", "communication"};
 static_assert(std::size(phase_names) == ir::phase_count);
 
 class Printer {

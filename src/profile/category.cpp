@@ -19,6 +19,7 @@ const char* to_string(Category category) {
                                                                  "communication",
                                                                  "held_output",
                                                                  "workspace",
+                                                                 "waiting_worker",
                                                                  "unknown"};
   return names[static_cast<std::size_t>(category)];
 }

@@ -160,8 +160,11 @@ std::string to_json(const Profile& p, int indent) {
                                        part_names[static_cast<std::size_t>(slot.part)], slot.begin,
                                        slot.end});
   out["fit"] = fit_json(p.fit);
-  for (const TaskPhase& phase : p.task_phases)
-    visit_task_phase(phase, Writing{out["task_phases"].emplace_back()});
+  for (const TaskPhase& phase : p.task_phases) {
+    Json& written = out["task_phases"].emplace_back();
+    visit_task_phase(phase, Writing{written});
+    if (p.config.task.has_critic()) written["critic_bytes"] = phase.critic;
+  }
   if (p.evidence) out["evidence"] = evidence_json(*p.evidence);
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -226,8 +229,11 @@ Profile from_json(const std::string& text, const std::string& origin) {
       p.time.pipeline.push_back(read_slot(slot));
   read_fit(r.at("fit"), p.fit);
   if (r.has("task_phases"))
-    for (const Reader& phase : r.at("task_phases").list())
-      visit_task_phase(p.task_phases.emplace_back(), Reading{phase});
+    for (const Reader& phase : r.at("task_phases").list()) {
+      TaskPhase& read = p.task_phases.emplace_back();
+      visit_task_phase(read, Reading{phase});
+      if (phase.has("critic_bytes")) phase.at("critic_bytes") >> read.critic;
+    }
   if (r.has("evidence")) read_evidence(r.at("evidence"), p.evidence.emplace());
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };

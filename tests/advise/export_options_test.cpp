@@ -113,7 +113,7 @@ TEST_CASE("of the options of a plan each is in the exported file, refused, or to
     models.push_back(model::load_model(name));
   Draws draws(40);
   std::size_t exported = 0, compared = 0;
-  for (int n = 0; n < 9600; ++n) {
+  for (int n = 0; n < 10400; ++n) {
     const std::string target = draws.one_of(advise::export_targets());
     const model::ModelSpec& model = draws.one_of(models);
     const std::string framework =

@@ -787,6 +787,31 @@ TEST_CASE("torchtune's recipes are exported in its YAML's own keys") {
   CHECK(says(error("torchtune", llama_1b(), c), {"--lora-dtype bf16"}));
 }
 
+TEST_CASE("verl's critic is exported beside the actor, with the tokens that its trainer reads") {
+  StepConfig c = resolve_options({{"--framework", "verl"},
+                                  {"--task", "ppo"},
+                                  {"--critic", "qwen2.5-1.5b"},
+                                  {"--critic-batch", "4"},
+                                  {"--critic-offload", "all"},
+                                  {"--world", "8"},
+                                  {"--shard", "fsdp2"},
+                                  {"--prompt", "512"},
+                                  {"--completion", "1024"},
+                                  {"--batch", "2"},
+                                  {"--rollout", "vllm:tp2,util=0.5,sleep=2"}});
+  CHECK(says(
+      exported("verl", llama_8b(), c),
+      {"algorithm.adv_estimator=gae", "critic.model.path=", "qwen2.5-1.5b", "critic.strategy=fsdp2",
+       "critic.ppo_micro_batch_size_per_gpu=2", "critic.fsdp.param_offload=True",
+       "critic.fsdp.optimizer_offload=True", "actor.fsdp_config.optimizer_offload=False",
+       "+critic.ppo_infer_max_token_len_per_gpu=6144"}));
+  c.task.critic = {};
+  c.task.critic_batch = 0;
+  const std::string own = exported("verl", llama_8b(), c);
+  CHECK(says(own, {"critic.model.path="}));
+  CHECK(own.find("ppo_infer_max_token_len_per_gpu") == std::string::npos);
+}
+
 TEST_CASE("verl's overrides are exported in their own names") {
   StepConfig c = resolve_options({{"--framework", "verl"},
                                   {"--world", "16"},

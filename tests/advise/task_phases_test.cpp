@@ -168,6 +168,59 @@ TEST_CASE("an engine that sleeps keeps what its file says, and has its share whi
         (std::int64_t{2440} << 20) + model::parameter_count(small()) * 2 / 2);
 }
 
+TEST_CASE("PPO's critic has phases of its own, and each worker keeps what it has in the other's") {
+  const OptionList of_ppo = with(of_verl, {{"--task", "ppo"}});
+  const profile::Profile p = planned(of_ppo), grpo = planned(of_verl);
+  CHECK(names(p) == std::vector<std::string>{"rollout", "old_log_prob", "values", "update_critic",
+                                             "update", "update_weights"});
+  // two moments and a parameter in fp32 each, a quarter of them on each of four ranks; the tied
+  // model's head is one score and its bias
+  const std::int64_t critic = phase(p, "rollout").critic;
+  CHECK(critic ==
+        doctest::Approx(3.0 * 4 * static_cast<double>(model::parameter_count(small())) / 4)
+            .epsilon(0.001));
+  for (const char* name : {"rollout", "old_log_prob", "update", "update_weights"}) {
+    CAPTURE(name);
+    CHECK(phase(p, name).allocated - phase(grpo, name).allocated == critic);
+    CHECK(phase(grpo, name).critic == 0);
+  }
+  CHECK(of(p, Category::waiting_worker) == critic);
+  CHECK(phase(p, "update_critic").parameters == phase(p, "update").parameters);
+  CHECK(phase(p, "values").allocated < phase(p, "update_critic").allocated);
+  CHECK(phase(p, "values").critic == doctest::Approx(static_cast<double>(critic)).epsilon(0.001));
+
+  const profile::Profile waits = planned(with(of_ppo, {{"--critic-offload", "optimizer"}}));
+  CHECK(phase(waits, "update").critic ==
+        doctest::Approx(static_cast<double>(critic) / 3).epsilon(0.001));
+  CHECK(phase(waits, "update_critic").allocated == phase(p, "update_critic").allocated);
+  const profile::Profile parked = planned(with(of_ppo, {{"--phase-offload", "all"}}));
+  CHECK(phase(parked, "update").critic == 0);
+  CHECK(parked.memory.peak_allocated == grpo.memory.peak_allocated);
+  CHECK(phase(parked, "update_critic").parameters == 0);
+
+  const profile::Profile small_critic = planned(with(of_ppo, {{"--critic", "qwen2.5-0.5b"}}));
+  CHECK(phase(small_critic, "update").critic < critic / 2);
+  const profile::Profile q = profile::from_json(profile::to_json(p), "p.json");
+  CHECK(phase(q, "values").critic == phase(p, "values").critic);
+  CHECK(q.config == p.config);
+}
+
+TEST_CASE("a critic's micro-batches are the fewest of 32768 tokens, or of the rows that are said") {
+  const auto rows = [](const OptionList& more) {
+    const profile::Profile p =
+        planned(with(of_verl, with({{"--task", "ppo"}, {"--grad-accum", "20"}}, more)));
+    const auto note = std::find_if(p.assumptions.begin(), p.assumptions.end(),
+                                   [](const std::string& a) { return has(a, "the critic,"); });
+    REQUIRE(note != p.assumptions.end());
+    return note->substr(note->find("are of ") + 7, 3);
+  };
+  CHECK(rows({}) == "20 ");                          // of 40 rows two, as 32 rows are 32768 tokens
+  CHECK(rows({{"--critic-batch", "12"}}) == "10 ");  // four
+  CHECK(rows({{"--critic-batch", "64"}}) == "40 ");
+  CHECK(has(refusal(with(of_verl, {{"--critic-batch", "2"}})), "only PPO has a critic"));
+  CHECK(has(refusal(with(of_trl, {{"--critic-offload", "all"}})), "--framework verl --task ppo"));
+}
+
 TEST_CASE("a phase that does not fit decides, whatever the update needs") {
   const profile::Profile p = planned(with(of_verl, {{"--rollout", "vllm:tp1,util=0.98,sleep=1"}}));
   CHECK(p.memory.peak_reserved < p.fit.limit());

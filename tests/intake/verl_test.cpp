@@ -177,10 +177,7 @@ TEST_CASE("verl: with adapters the reference is the actor, and the engine sleeps
 
 TEST_CASE("verl: what is not planned is refused by its key, with the reason") {
   for (const auto& [bound_overrides, reason] :
-       {std::pair{"algorithm.adv_estimator=gae", "a critic is trained beside the actor"},
-        {"critic.enable=True", "a critic is trained beside the actor"},
-        {"actor_rollout_ref.actor.entropy_coeff=0.001", "as wide as the vocabulary"},
-        {"actor_rollout_ref.actor.ulysses_sequence_parallel_size=2", "Ulysses"},
+       {std::pair{"actor_rollout_ref.actor.ulysses_sequence_parallel_size=2", "Ulysses"},
         {"actor_rollout_ref.model.use_fused_kernels=True", "the fused head"},
         {"actor_rollout_ref.model.use_liger=True", "Liger's kernels"},
         {"actor_rollout_ref.model.use_remove_padding=False", "rows with padding"},
@@ -196,16 +193,63 @@ TEST_CASE("verl: what is not planned is refused by its key, with the reason") {
     CHECK(contains(text, "changes the step and is not planned"));
     CHECK(contains(text, reason));
   }
-  CHECK(why(grpo + "actor_rollout_ref.actor.entropy_coeff=0.001", {},
-            {"actor_rollout_ref.actor.entropy_coeff"})
-            .empty());
-  CHECK(why(grpo + "actor_rollout_ref.actor.entropy_coeff=0.0").empty());
+  CHECK(option(read(grpo + "actor_rollout_ref.actor.entropy_coeff=0.001"), "--entropy-loss") ==
+        "(flag)");
+  CHECK(option(read(grpo + "actor_rollout_ref.actor.calculate_entropy=True"), "--entropy-loss") ==
+        "(flag)");
+  CHECK(option(read(grpo + "actor_rollout_ref.actor.entropy_coeff=0.0"), "--entropy-loss").empty());
+  CHECK(contains(why(grpo + "actor_rollout_ref.actor.entropy_coeff=low"), "is no number"));
   CHECK(contains(why(grpo + "actor_rollout_ref.actor.strategy=megatron"), "fsdp or fsdp2"));
   CHECK(contains(why(grpo + "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4"),
                  "run.sh:1: actor_rollout_ref.actor.megatron.tensor_model_parallel_size: 4: FSDP's "
                  "worker is planned"));
   CHECK(contains(why("--config-name=ppo_megatron_trainer " + grpo), "Megatron's worker"));
   CHECK(contains(why("--config-name=mine " + grpo), "--ignore --config-name"));
+}
+
+TEST_CASE("verl: a critic beside the actor is PPO, and what the trainer does not read is told") {
+  const std::string ppo = grpo + "critic.enable=True critic.ppo_micro_batch_size_per_gpu=4 ";
+  const intake::Training t = read(ppo +
+                                  "critic.model.path=Qwen/Qwen2.5-1.5B "
+                                  "critic.fsdp.optimizer_offload=True");
+  CHECK(option(t, "--task") == "ppo");
+  CHECK(option(t, "--critic") == "Qwen/Qwen2.5-1.5B");
+  CHECK(option(t, "--critic-offload") == "optimizer");
+  CHECK(option(t, "--phase-offload").empty());
+  CHECK(option(t, "--critic-batch").empty());
+  CHECK(assumes(t, "critic.ppo_micro_batch_size_per_gpu: without effect in verl 0.9.1"));
+  CHECK(t.unknown.empty());
+  // 1024 tokens a row
+  const std::string tokens = "+critic.ppo_infer_max_token_len_per_gpu=";
+  CHECK(option(read(ppo + tokens + "5000"), "--critic-batch") == "4");
+  CHECK(contains(why(ppo + tokens + "1000"), "no longer"));
+  CHECK(option(read(ppo + "trainer.use_v1=False critic.ppo_max_token_len_per_gpu=3072"),
+               "--critic-batch") == "3");
+  // The model of ppo_trainer.yaml is one that nobody means.
+  const intake::Training plain = read(ppo);
+  CHECK(option(plain, "--critic").empty());
+  CHECK(assumes(plain, "the actor's model is planned"));
+  CHECK(option(read(ppo + "critic.model.path=Qwen/Qwen2.5-7B"), "--critic").empty());
+  // verl's default estimator has one; critic.enable decides
+  const std::string gae = grpo + "algorithm.adv_estimator=gae ";
+  CHECK(contains(why(gae), "critic.ppo_micro_batch_size_per_gpu: none: verl asks for it"));
+  CHECK(option(read(gae + "critic.use_dynamic_bsz=True"), "--task") == "ppo");
+  CHECK(option(read(gae + "critic.enable=False"), "--task") == "grpo");
+  CHECK(option(read(grpo + "critic.strategy=fsdp2"), "--critic-offload").empty());
+  for (const auto& [bound_overrides, reason] :
+       {std::pair{"critic.strategy=fsdp2", "the actor's is fsdp"},
+        {"critic.model.enable_gradient_checkpointing=False", "the actor's is True"},
+        {"critic.fsdp.model_dtype=bf16", "the actor's is fp32"},
+        {"critic.ppo_mini_batch_size=128", "other rows than the actor's"},
+        {"critic.model.lora_rank=8", "a critic with adapters"},
+        {"critic.fsdp.param_offload=True", "optimizer_offload: True moves both"},
+        {"critic.model.use_remove_padding=False", "rows with padding"}}) {
+    const auto& overrides = bound_overrides;
+    CAPTURE(overrides);
+    const std::string text = why(ppo + overrides);
+    CHECK(contains(text, "changes the step and is not planned"));
+    CHECK(contains(text, reason));
+  }
 }
 
 TEST_CASE("verl: unknown keys come with the nearest, others without effect are listed") {

@@ -48,7 +48,7 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (!texts.empty()) return texts;
   if (row.most > 0) return {std::to_string(row.least), std::to_string(row.least + 1)};
   if (row.name == "--framework") return {"liger", "hf"};
-  if (row.name == "--teacher") return {"qwen2.5-1.5b", "llama-3.2-1b"};
+  if (row.name == "--teacher" || row.name == "--critic") return {"qwen2.5-1.5b", "llama-3.2-1b"};
   if (row.name == "--gpu") return {"a100-80gb", "cpu"};
   if (row.name == "--dropout") return {"0.25"};
   if (row.name == "--capacity-factor") return {"1.25"};
@@ -91,9 +91,12 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--overlap-comm") list.emplace_back("--shard", "zero2");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   const bool of_reference = row.name == "--ref", of_prompt = row.name == "--prompt";
-  if (row.name == "--task" || of_reference || of_prompt) list.emplace_back("--framework", "trl");
+  if ((row.name == "--task" && text != "ppo") || of_reference || of_prompt)
+    list.emplace_back("--framework", "trl");
   if (row.name == "--phase-offload" || row.name == "--score-batch" || row.name == "--entropy-loss")
     list.insert(list.end(), {{"--framework", "verl"}, {"--prompt", "8"}});
+  if (row.name.starts_with("--critic") || (row.name == "--task" && text == "ppo"))
+    list.insert(list.end(), {{"--framework", "verl"}, {"--task", "ppo"}, {"--prompt", "8"}});
   if (row.name == "--fsdp-unit" && text == "verl") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--rollout" || row.name == "--completion" || row.name == "--group")
     list.insert(list.end(), {{"--framework", "trl"}, {"--task", "grpo"}, {"--prompt", "8"}});

@@ -601,9 +601,9 @@ TEST_CASE("a task of pairs settles its reference and its loss, and says what it 
   CHECK(resolve({{"--framework", "trl"}, {"--task", "orpo"}}).memory.loss == LossKind::ce);
   CHECK(resolve({{"--framework", "trl"}}).task.kind == Task::sft);
   CHECK(says(error({{"--task", "dpo"}}), {"--framework hf --task dpo", "use --framework trl"}));
-  CHECK(says(error({{"--framework", "trl"}, {"--task", "ppo"}}),
-             {"--task ppo", "not planned yet",
-              "dpo, kto, orpo, simpo, reward, grpo, rloo and distillation"}));
+  CHECK(says(error({{"--framework", "trl"}, {"--task", "embed"}}),
+             {"--task embed", "not planned yet",
+              "dpo, kto, orpo, simpo, reward, grpo, rloo, ppo and distillation"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "dpp"}}), {"--task dpp", "dpo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--ref", "model"}}), {"--task sft --ref model"}));
   CHECK(says(error(with(dpo, {{"--ref", "adapter"}})), {"--ref adapter", "--lora RANK"}));
@@ -612,7 +612,7 @@ TEST_CASE("a task of pairs settles its reference and its loss, and says what it 
   CHECK(says(error(with(dpo, {{"--loss", "lc-ce"}})), {"--task dpo --loss lc-ce", "--loss ce"}));
   CHECK(says(error({{"--framework", "trl"}, {"--task", "reward"}, {"--prompt", "8"}}),
              {"--task reward --prompt 8",
-              "use --task dpo, kto, orpo, simpo, grpo, rloo or distillation"}));
+              "use --task dpo, kto, orpo, simpo, grpo, rloo, ppo or distillation"}));
 }
 
 TEST_CASE("GRPO has no reference unless one is asked for, needs a prompt, and says who writes") {
@@ -662,7 +662,7 @@ TEST_CASE("distillation has a teacher, no reference, and no autocast where nothi
   CHECK(written.task.teacher.model == nullptr);
   CHECK(says(error(with(plain, {{"--teacher", "no-such-model"}})), {"no-such-model"}));
   CHECK(says(error(with(taught, {{"--ref", "model"}})), {"--task distillation --ref model"}));
-  CHECK(says(error(with(taught, {{"--group", "4"}})), {"--group", "use --task grpo or rloo"}));
+  CHECK(says(error(with(taught, {{"--group", "4"}})), {"--group", "use --task grpo, rloo or ppo"}));
   CHECK(says(error({{"--framework", "trl"}, {"--teacher", "llama-3.1-8b"}}),
              {"--task sft --teacher", "use --task distillation"}));
 }

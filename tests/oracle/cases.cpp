@@ -201,10 +201,11 @@ bool has_peaks(const json& document) {
 
 std::filesystem::path folder() { return std::filesystem::path(source_dir) / "tests/oracle"; }
 
-/// A teacher's configuration is a file of its own, as what the option takes.
+/// A teacher's or a critic's configuration is a file of its own, as what the option takes.
 void find_teacher(OracleCase& c) {
   for (auto& [option, value] : c.options)
-    if (option == "--teacher") value = folder() / "teachers" / (value + ".json");
+    if (option == "--teacher" || option == "--critic")
+      value = folder() / (option == "--teacher" ? "teachers" : "critics") / (value + ".json");
 }
 
 }  // namespace

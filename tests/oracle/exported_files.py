@@ -70,6 +70,8 @@ CASES = [
     ("verl", "qwen2.5-1.5b", ["--task", "grpo", "--prompt", "256", "--rollout", "vllm:0.5",
                               "--group", "4", "--world", "4", "--ref", "model", "--clip-grad",
                               "0.0000001", "--phase-offload", "all"]),
+    ("verl", "qwen2.5-1.5b", ["--task", "ppo", "--critic", "qwen2.5-0.5b", "--critic-batch", "4", "--critic-offload",
+                              "optimizer", "--prompt", "256", "--rollout", "vllm:0.5", "--group", "4", "--world", "4"]),
     ("megatron", "llama-3.1-8b", ["--world", "8", "--shard", "ddp", "--optimizer", "sgd-momentum"]),
     ("megatron", "llama-3.1-8b", ["--transformer-impl", "transformer_engine", "--world", "8",
                                   "--tp", "2"]),
@@ -234,8 +236,12 @@ def verl(path, notes):
     package = pathlib.Path(importlib.util.find_spec("verl").origin).parent
     with hydra.initialize_config_dir(str(package / "trainer" / "config"), version_base=None):
         read = hydra.compose("ppo_trainer", overrides)
-    actor, rollout = read.actor_rollout_ref.actor, read.actor_rollout_ref.rollout
-    return {"algorithm": read.algorithm.adv_estimator, "prompt": read.data.max_prompt_length,
+    actor, rollout, critic = read.actor_rollout_ref.actor, read.actor_rollout_ref.rollout, read.critic
+    of_critic = {"critic": critic.model.path, "critic_strategy": critic.strategy,
+                 "critic_tokens": critic.get("ppo_infer_max_token_len_per_gpu"),
+                 "critic_offload": critic.fsdp.optimizer_offload, "critic_dtype": critic.fsdp.model_dtype,
+                 "critic_checkpoints": critic.model.enable_gradient_checkpointing}
+    return (of_critic if read.algorithm.adv_estimator == "gae" else {}) | {"algorithm": read.algorithm.adv_estimator, "prompt": read.data.max_prompt_length,
             "response": read.data.max_response_length, "strategy": actor.strategy,
             "micro_batch": actor.ppo_micro_batch_size_per_gpu, "kl": actor.use_kl_loss,
             "dtype": actor.fsdp_config.model_dtype, "offload": actor.fsdp_config.param_offload,

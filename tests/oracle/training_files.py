@@ -6,8 +6,9 @@
         those that a tool ships (its repository, unpacked): how many ac-advisor reads, how many values agree
 
 Packages: trl 1.16.0, transformers 5.23.0; llamafactory 0.9.5, axolotl 0.21.0, torchtitan 0.2.2, torchtune 0.6.1,
-nemo_automodel 0.5.0, litgpt 0.5.13, ms-swift 4.6.0 with its requirements (transformers 5.19.0, trl 0.29.1), openrlhf 0.11.2 or
-Megatron-LM's repository at core_v0.19.0 on PYTHONPATH. No device and no weights are needed. A tool whose package is not there is left as it was. Scripts are run by
+nemo_automodel 0.5.0, litgpt 0.5.13, ms-swift 4.6.0 with its requirements (transformers 5.19.0, trl 0.29.1), openrlhf 0.11.2,
+verl 0.9.1 with hydra-core 1.3.2, or Megatron-LM's repository at core_v0.19.0 on PYTHONPATH. No device and no weights are
+needed. A tool whose package is not there is left as it was. Scripts are run by
 bash itself, with nothing on its PATH but programs that write down how they were started.
 """
 
@@ -166,7 +167,7 @@ def started_by(path, given=()):
         for name in ("expr", "seq"):
             (programs / name).symlink_to(shutil.which(name))
         bash = [shutil.which("bash"), str(path.resolve()), *given]
-        subprocess.run(bash, cwd=folder, env={"PATH": str(programs)}, capture_output=True, timeout=60)
+        subprocess.run(bash, cwd=folder, env={"PATH": str(programs), "HOME": "/root"}, capture_output=True, timeout=60)
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
@@ -310,8 +311,34 @@ def megatron_values(path):
     return parsed_by_megatron(arguments[place + 1 :], started.nproc_per_node * started.nnodes, kept)
 
 
+def verl_values(path):
+    """What Hydra composes of ppo_trainer.yaml and the script's overrides, by paths."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    folder = Path(importlib.util.find_spec("verl").origin).parent / "trainer" / "config"
+    overrides = next(
+        arguments[place + 1 :]
+        for _, arguments, _ in started_by(path)
+        for place, word in enumerate(arguments)
+        if word == "verl.trainer.main_ppo"
+    )
+    with initialize_config_dir(str(folder), version_base=None):
+        composed = OmegaConf.to_container(compose("ppo_trainer", overrides), resolve=True)
+
+    def flat(section, prefix=""):
+        for name, value in section.items():
+            if isinstance(value, dict) and value:
+                yield from flat(value, f"{prefix}{name}.")
+            else:
+                yield prefix + name, value
+
+    return dict(flat(composed))
+
+
 TOOLS = {
     "megatron": ("megatron*.sh", megatron_values),
+    "verl": ("verl*", verl_values),
     "trl": ("trl-sft*.yaml", trl_values),
     "trl-dpo": ("trl-dpo*.yaml", lambda path: trl_values(path, "dpo")),
     "trl-kto": ("trl-kto*.yaml", lambda path: trl_values(path, "kto")),

@@ -121,7 +121,7 @@ def flash_files():
     sys.modules |= {ops.__name__: ops, triton.__name__: triton}
 
 
-def configuration(entry, folder):
+def configuration(entry, folder, others=None):
     from hydra import compose, initialize_config_module
 
     more = entry.get("verl", {})
@@ -141,7 +141,7 @@ def configuration(entry, folder):
         "actor_rollout_ref.rollout.name": "vllm",
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
         "actor_rollout_ref.actor.optim.lr": 1e-6,
-    } | {f"actor_rollout_ref.{key}": value for key, value in more.items() if key != "mini_batches"}
+    } | {f"actor_rollout_ref.{key}": value for key, value in more.items() if key != "mini_batches"} | (others or {})
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer", [f"{key}={value}" for key, value in overrides.items()])
 
@@ -192,7 +192,7 @@ class Phases:
         return result
 
 
-def step(worker, entry, config, phases):
+def step(worker, entry, config, phases, critic):
     from verl.utils import tensordict_utils as tu
     from verl.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
 
@@ -214,6 +214,8 @@ def step(worker, entry, config, phases):
         batch["ref_log_prob"] = no_padding_2_padding(tu.get(output, "log_probs"), data).float()
     batch["advantages"] = torch.ones_like(batch["old_log_probs"])
     batch["returns"] = batch["advantages"].clone()
+    if critic:
+        critic(batch, given, phases)
     data = given(calculate_entropy=bool(actor.calculate_entropy or actor.entropy_coeff), distillation_use_topk=False,
                  distillation_only=False, global_batch_size=actor.ppo_mini_batch_size,
                  mini_batch_size=actor.ppo_mini_batch_size, epochs=actor.ppo_epochs, seed=actor.data_loader_seed,
@@ -256,24 +258,24 @@ def measure(entry):
         return phases_of(entry, configuration(entry, folder), engine_workers.ActorRolloutRefWorker)
 
 
-def phases_of(entry, config, worker_class):
+def phases_of(entry, config, worker_class, critic=None):
     reference = config.actor_rollout_ref.actor.use_kl_loss and not config.actor_rollout_ref.model.lora_rank
     role = "actor_rollout_ref" if reference else "actor_rollout"  # with adapters, the actor without them is the reference
     worker = worker_class(config.actor_rollout_ref, role)
     worker.init_model()
     for _ in range(STEPS):
         phases = Phases()
-        step(worker, entry, config, phases)
+        step(worker, entry, config, phases, critic)
     moments = len(worker.actor.engine.optimizer.state)
     expected = STEPS * entry.get("verl", {}).get("mini_batches", 1)
     assert moments and all(s["step"] == expected for s in worker.actor.engine.optimizer.state.values()), moments
     return phases.figures
 
 
-def write(path, done):
-    order = {json.dumps(entry): number for number, entry in enumerate(CASES)}
+def write(path, done, entries=CASES):
+    order = {json.dumps(entry): number for number, entry in enumerate(entries)}
     cases = sorted((c for c in done if json.dumps(c["setting"]) in order), key=lambda c: order[json.dumps(c["setting"])])
-    models = {name: config_of(name) for name in dict.fromkeys(c["setting"]["model"] for c in cases)}
+    models = {name: config_of(name) for name in dict.fromkeys(c["setting"][role] for role in ("model", "critic") for c in cases if role in c["setting"])}
     source = (f"verl 0.9.1, PyTorch {torch.__version__}, transformers {transformers.__version__}, flash-attn 2.8.3's cross "
               "entropy, emulated H100")
     with open(path + ".part", "w") as file:

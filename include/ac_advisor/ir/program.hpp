@@ -30,6 +30,7 @@ enum class Role : std::uint8_t {
   buffer,     ///< rotary frequencies
   input,      ///< token ids and labels
   optimizer_state,
+  waiting,          ///< what another worker of the process keeps while this one runs
   gradient,         ///< a parameter's gradient, kept until the next step
   activation,       ///< made by the forward
   recomputed,       ///< made by a recomputed forward

@@ -165,7 +165,18 @@ enum class TransformerImpl : std::uint8_t {
 /// that the model wrote itself, in groups whose rewards are compared. `kto`: answers, each good or
 /// bad, beside those of other prompts. `distillation`: completions that the model wrote itself,
 /// whose tokens' distributions are compared with a teacher's.
-enum class Task : std::uint8_t { sft, dpo, orpo, simpo, reward, grpo, kto, rloo, distillation };
+enum class Task : std::uint8_t {
+  sft,
+  dpo,
+  orpo,
+  simpo,
+  reward,
+  grpo,
+  kto,
+  rloo,
+  distillation,
+  ppo  ///< whose advantages are over the values of a critic that is trained, too
+};
 /// What a task's reference log-probabilities come from: nothing, a second model, the model itself
 /// with its adapters off, or a pass before training.
 enum class Reference : std::uint8_t { none, model, adapter, precomputed };
@@ -183,19 +194,32 @@ enum class Scorer : std::uint8_t { none, policy, reference };
 /// never.
 enum class RouterLoss : std::uint8_t { automatic, on, off };
 
-/// A model that another one learns from, by the name or file that was given; empty: none.
-struct Teacher {
+/// A model beside the one that is trained, by the name or file that was given; empty: none.
+struct OtherModel {
   std::string name;
   std::shared_ptr<const model::ModelSpec> model;  ///< null without a name, or where it is not found
-  bool operator==(const Teacher& other) const { return name == other.name; }
+  bool operator==(const OtherModel& other) const { return name == other.name; }
 };
+
+/// Bytes of a worker in the trainer's own process that waits while another one runs.
+struct WaitingWorker {
+  std::int64_t parameters = 0, optimizer_states = 0;
+  std::int64_t gathered = 0;  ///< that FSDP1's root has left whole
+  [[nodiscard]] std::int64_t bytes() const { return parameters + optimizer_states + gathered; }
+  bool operator==(const WaitingWorker&) const = default;
+};
+
+/// verl v0.9.1, workers/config/critic.py, ppo_infer_max_token_len_per_gpu: tokens of a critic's
+/// micro-batch at most, where nothing else is said.
+inline constexpr std::int64_t critic_tokens = 32768;
 
 struct TaskChoice {
   Task kind = Task::sft;
   Reference reference = Reference::none;
   /// No option: of a second model, where it is not that of the trained one's parameters.
   std::optional<DType> reference_dtype;
-  Teacher teacher;
+  OtherModel teacher;
+  OtherModel critic;            ///< PPO's; empty: the model that is trained
   std::int64_t prompt = 0;      ///< tokens of each row that are the prompt's, which no loss scores
   std::int64_t completion = 0;  ///< tokens of each row that were written: its others; 0: not said
   std::int64_t group = 0;       ///< completions of a prompt; 0: not said
@@ -206,6 +230,11 @@ struct TaskChoice {
   std::int64_t engine_ranks = 1;  ///< that share its layers: its tensor parallelism
   std::int64_t engine_sleep = 0;  ///< vLLM's level while it writes nothing; 0: it stays awake
   Parked parked = Parked::none;
+  Parked critic_parked = Parked::none;
+  std::int64_t critic_batch = 0;  ///< rows of the critic's micro-batch at most; 0: not said
+  /// No option: the program is the critic's, as `actors_critic` (advise/critic.hpp) has made it.
+  bool of_critic = false;
+  WaitingWorker waiting;      ///< No option: beside the program's own
   bool entropy_loss = false;  ///< the policy's entropy is part of the loss
   RouterLoss router_loss = RouterLoss::automatic;
   /// No option: the program is the forward without gradients by which it scores completions.
@@ -223,8 +252,10 @@ struct TaskChoice {
   [[nodiscard]] bool scores() const { return scorer != Scorer::none; }
   /// Of completions that the model writes between its steps.
   [[nodiscard]] bool online() const {
-    return kind == Task::grpo || kind == Task::rloo || distills();
+    return kind == Task::grpo || kind == Task::rloo || has_critic() || distills();
   }
+  /// It is trained in verl's workers alone.
+  [[nodiscard]] bool has_critic() const { return kind == Task::ppo; }
   [[nodiscard]] bool distills() const { return kind == Task::distillation; }
   /// Parameters that are never trained are there beside the model's: a reference's or a teacher's.
   [[nodiscard]] bool second_model() const { return reference == Reference::model || distills(); }

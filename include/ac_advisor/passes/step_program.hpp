@@ -252,6 +252,7 @@ struct StepProgram {
   /// Of completions that the model writes between steps, beside what is resident: an estimate.
   std::int64_t generation_bytes = 0;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
+  bool ties_embedding = false;        ///< its configuration says so, whether it has a head or not
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels
   std::vector<ir::ValueId> buffers;    ///< rotary frequencies

@@ -39,13 +39,15 @@ enum class Category : std::uint8_t {
   communication,
   held_output,
   workspace,
-  unknown  ///< of a snapshot: what nothing tells the purpose of
+  waiting_worker,  ///< of PPO's critic while its actor runs, or the other way round
+  unknown          ///< of a snapshot: what nothing tells the purpose of
 };
-inline constexpr std::size_t category_count = 15;
+inline constexpr std::size_t category_count = 16;
 [[nodiscard]] const char* to_string(Category category);
 /// Which only some profiles have, and JSON where they have bytes.
 [[nodiscard]] constexpr bool is_optional(Category category) {
-  return category == Category::unknown || category == Category::reference_parameters;
+  return category == Category::unknown || category == Category::reference_parameters ||
+         category == Category::waiting_worker;
 }
 
 /// One storage alive at the peak.
@@ -172,13 +174,16 @@ struct Fit {
 
 /// Of a step of several phases, one: what is on the device while it runs. Bytes.
 struct TaskPhase {
-  std::string name;      ///< "rollout", "old_log_prob", "ref_log_prob", "update", "update_weights"
+  /// "rollout", "old_log_prob", "ref_log_prob", "values", "update_critic", "update",
+  /// "update_weights"
+  std::string name;
   bool planned = false;  ///< op by op; else by arithmetic of what is there: an estimate
   std::int64_t allocated = 0, reserved = 0;           ///< by the trainer's process, at its peak
   std::int64_t parameters = 0, optimizer_states = 0;  ///< of those, all through the phase
-  std::int64_t engine = 0;                            ///< of an inference engine, awake or asleep
-  std::int64_t device = 0;                            ///< all of it, and what CUDA and NCCL take
-  std::string largest;                                ///< tensor at its peak; empty: not looked at
+  std::int64_t critic = 0;  ///< likewise both of PPO's critic, the others being the actor's
+  std::int64_t engine = 0;  ///< of an inference engine, awake or asleep
+  std::int64_t device = 0;  ///< all of it, and what CUDA and NCCL take
+  std::string largest;      ///< tensor at its peak; empty: not looked at
 
   /// Without what is cached: what the device has to have, its margin included.
   [[nodiscard]] std::int64_t required(const Fit& fit) const {

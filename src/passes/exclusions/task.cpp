@@ -1,5 +1,7 @@
 // What other tasks than the next token refuse. They are planned as TRL's trainers run them.
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -36,6 +38,28 @@ std::string of_teacher(const ModelSpec&, const StepConfig& c) {
 }
 bool has_teacher(const StepConfig& c) { return c.task.distills() && c.task.teacher.model; }
 
+std::string of_critic(const ModelSpec&, const StepConfig& c) {
+  return with(c, "--critic " + c.task.critic.name);
+}
+const ModelSpec& critic_of(const ModelSpec& actor, const StepConfig& c) {
+  return c.task.critic.model ? *c.task.critic.model : actor;
+}
+/// The critic as the model of the step.
+StepConfig alone(StepConfig c) {
+  c.task.of_critic = true;
+  c.adapters = {};
+  return c;
+}
+
+/// transformers 5.23: whose class is GenericForTokenClassification.
+bool classifies_tokens(const std::string& family) {
+  constexpr std::string_view families[] = {
+      "deepseek_v3", "gemma",   "gemma2",    "glm",        "glm4",    "gpt_oss",  "llama",
+      "ministral3",  "mistral", "mixtral",   "nemotron",   "phi",     "phi3",     "qwen2",
+      "qwen2_moe",   "qwen3",   "qwen3_moe", "qwen3_next", "smollm3", "stablelm", "starcoder2"};
+  return std::find(std::begin(families), std::end(families), family) != std::end(families);
+}
+
 /// The teacher's own forward on one device, as a plain loop has it.
 StepConfig taught_by(const StepConfig& c) {
   StepConfig own;
@@ -49,6 +73,8 @@ StepConfig taught_by(const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tasks[] = {
+    {"--task ppo --framework trl", "TRL 1.16 has no trainer of it", "use --framework verl",
+     [](const ModelSpec&, const StepConfig& c) { return c.task.has_critic() && !c.verl(); }},
     {"--task distillation, a teacher that is not found here",
      "its configuration is what it is planned by", "give --teacher MODEL as it is found",
      [](const ModelSpec&, const StepConfig& c) { return c.task.distills() && !has_teacher(c); },
@@ -272,11 +298,40 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.llamafactory() && c.task.reference == Reference::precomputed;
      }},
-    {"--framework verl --task other than grpo",
-     "its other workers, a critic's, a reward model's and supervised tuning's, are not planned yet",
-     "use --task grpo, or --framework trl",
-     [](const ModelSpec&, const StepConfig& c) { return c.verl() && c.task.kind != Task::grpo; },
+    {"--framework verl --task other than grpo and ppo",
+     "its other workers, a reward model's and supervised tuning's, are not planned yet",
+     "use --task grpo or ppo, or --framework trl",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.verl() && c.task.kind != Task::grpo && !c.task.has_critic();
+     },
      [](const ModelSpec&, const StepConfig& c) { return "--framework verl " + task(c); }},
+    {"--task ppo --critic MODEL, one that is not found here",
+     "its configuration is what it is planned by", "give --critic MODEL as it is found",
+     [](const ModelSpec&, const StepConfig& c) {
+       return !c.task.critic.name.empty() && c.task.critic.model == nullptr;
+     },
+     of_critic},
+    {"--task ppo, a critic of a family without a classifier of tokens",
+     "transformers' AutoModelForTokenClassification has no class of it, or one of another form, "
+     "and the head that verl then takes from TRL is not planned",
+     "give another model with --critic MODEL",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const model::ModelSpec& critic = critic_of(m, c);
+       return c.task.has_critic() && (critic.graph != nullptr || !classifies_tokens(critic.family));
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.task.critic.name.empty() ? task(c) + " for " + m.family : of_critic(m, c);
+     }},
+    {"--task ppo, a row of more than 32768 tokens, without --critic-batch N",
+     "verl 0.9.1 asserts that no row is longer than ppo_infer_max_token_len_per_gpu, 32768 unless "
+     "it is set",
+     "give --critic-batch 1, and set critic.ppo_infer_max_token_len_per_gpu to the row's length",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.has_critic() && c.task.critic_batch == 0 && c.run.seq > critic_tokens;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return task(c) + " --seq " + std::to_string(c.run.seq);
+     }},
     {"--framework verl, --shard other than fsdp1, fsdp2 and hsdp:N",
      "its worker shards by FSDP, of either version", "use --shard fsdp1 or fsdp2 and --world N",
      [](const ModelSpec&, const StepConfig& c) { return c.verl() && !c.layout.fsdp(); },
@@ -307,6 +362,15 @@ constexpr Exclusion exclusions_of_tasks[] = {
     {"--task other than sft --seq 1", "leaves no next token to score", "give 2 or more",
      [](const ModelSpec&, const StepConfig& c) { return other(c) && c.run.seq < 2; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--seq 1"); }},
+    {"--task ppo --critic MODEL, one that is refused by itself",
+     "what its own update asks for is refused",
+     "see what ac-advisor plan says of it, or choose "
+     "another",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.has_critic() && c.task.critic.model != nullptr && !c.task.of_critic &&
+              find_exclusion(*c.task.critic.model, alone(c)) != nullptr;
+     },
+     of_critic},
 };
 
 }  // namespace

@@ -355,6 +355,7 @@ ir::ValueId Lowering::declare_frequencies() {
 void Lowering::declare() {
   if (config_.litgpt()) return declare_litgpt();
   declare_inputs();
+  s_.ties_embedding = spec_.tied_embeddings;
   s_.stages = stages_of_rank(spec_, config_);
   const bool embeds = s_.stages.front().embedding, heads = s_.stages.back().head;
   const std::int64_t words = part(spec_.vocab);
@@ -410,6 +411,11 @@ void Lowering::declare_value_head() {
 }
 
 void Lowering::declare_head(std::int64_t words) {
+  if (config_.task.of_critic) {  // GenericForTokenClassification: nn.Linear(hidden_size, 1)
+    m_.value_head.weight = parameter({1, spec_.hidden}, Module::lm_head);
+    m_.value_head.bias = parameter({1}, Module::lm_head);
+    return;
+  }
   if (config_.value_head()) declare_value_head();
   if (config_.task.kind == Task::reward &&
       !config_.value_head()) {  // nn.Linear(hidden_size, 1, bias=False)

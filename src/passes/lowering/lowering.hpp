@@ -587,6 +587,7 @@ class Lowering : private Emission {
 
   // preference.cpp
   [[nodiscard]] const model::ModelSpec& second_spec() const;
+  void declare_waiting();
   void declare_beside_worker();
   V scored_labels();
   V sum_of_sequence(V log_probs);
@@ -709,6 +710,8 @@ class Lowering : private Emission {
   V token_mean(V x);
   V policy_loss(V log_prob, V entropy);
   void loss_verl();
+  ir::ValueId value_loss(V values);
+  void loss_critic();
 
   // whole_log_probs.cpp
   TokenScores selected_log_probs(V logits, V targets);

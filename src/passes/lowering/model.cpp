@@ -427,6 +427,9 @@ void Lowering::task_loss() {
     case Task::grpo:
       config_.verl() ? loss_verl() : loss_grpo();
       break;
+    case Task::ppo:
+      config_.task.of_critic ? loss_critic() : loss_verl();
+      break;
     case Task::rloo:
       loss_rloo();
       break;

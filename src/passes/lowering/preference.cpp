@@ -56,6 +56,7 @@ void Lowering::declare_task() {
   };
   const ir::Shape tokens = shape(m_.ids);
   given(tokens, DType::i64);  // attention_mask
+  declare_waiting();
   if (task.online()) {
     s_.generation_bytes = generation_bytes();
     // all that was generated for the step, ids and masks
@@ -91,6 +92,14 @@ void Lowering::declare_task() {
   s_.reference.ids = m_.ids;
   s_.reference.labels = m_.labels;
   for (std::size_t i = own; i < s_.parameters.size(); ++i) s_.parameters[i].trained = false;
+}
+
+/// Of PPO's actor and critic the one that waits.
+void Lowering::declare_waiting() {
+  const WaitingWorker& waiting = config_.task.waiting;
+  for (const std::int64_t bytes : {waiting.parameters, waiting.optimizer_states, waiting.gathered})
+    if (bytes > 0)
+      s_.buffers.push_back(p_.make({bytes}, DType::u8, Role::waiting, at(Module::root)));
 }
 
 /// verl's reference is a worker of its own, whose shards are the host's. FSDP1 keeps what its root

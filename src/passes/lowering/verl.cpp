@@ -1,6 +1,7 @@
 // verl v0.9.1, workers/engine/fsdp/transformer_impl.py: FSDPEngineWithLMHead, prepare_model_inputs
 // and prepare_model_outputs with use_remove_padding; workers/utils/losses.py: ppo_loss with the
-// policy loss "vanilla". A micro-batch is its rows one after another, without padding.
+// policy loss "vanilla", value_loss; FSDPEngineWithValueHead of the critic. A micro-batch is its
+// rows one after another, without padding.
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -119,6 +120,33 @@ void Lowering::loss_verl() {
   const V padded = of_completions(log_probs);
   s_.loss = policy_loss(padded, entropy == ir::no_id ? entropy : of_completions(entropy));
   hold({made, labels_, log_probs, entropy});
+}
+
+/// core_algos.py, compute_value_loss: torch.min and torch.max clip the values.
+ir::ValueId Lowering::value_loss(V values) {
+  const V before = p_.on_storage_of(m_.labels, shape(values), DType::f32, false);
+  const V low = unary(OpKind::add_scalar, before), high = unary(OpKind::add_scalar, before);
+  const V clipped = binary(OpKind::minimum, binary(OpKind::minimum, values, high), low);
+  const auto squared = [&](V x) {
+    return unary(OpKind::pow, binary(OpKind::add, x, before, ir::Add{-1.0}), ir::Power{2.0});
+  };
+  const V losses = binary(OpKind::minimum, squared(values), squared(clipped));
+  hold({low, high, clipped, losses});
+  return unary(OpKind::mul_scalar, token_mean(losses), ir::Number{0.5});
+}
+
+/// GenericForTokenClassification: its dropout is 0, and a score of each token its value.
+void Lowering::loss_critic() {
+  leaf_ = Module::lm_head;
+  const V scores = base_linear(hidden_, m_.value_head);
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  hold({hidden_});
+  const V values = p_.reshape(scores, {config_.run.seq});
+  p_.value(values).requires_grad = grad(scores);
+  s_.outputs = {values};
+  s_.loss = config_.task.scores() ? ir::no_id : value_loss(of_completions(values));
+  hold({scores, labels_});
 }
 
 }  // namespace ac_advisor::passes

@@ -30,6 +30,9 @@ ir::ModulePath module_of(std::size_t unit, std::size_t root, ir::Module leaf) {
   return {static_cast<std::int16_t>(block), leaf};
 }
 
+/// With use_orig_params, which verl 0.9.1 leaves False.
+bool aligns(const StepConfig& config) { return !config.verl(); }
+
 /// _get_gradient_predivide_factor (algorithms/_comm_hooks/default_hooks.py): about the root of the
 /// ranks; what is left divides the sum.
 double divided_before(std::int64_t ranks) {
@@ -48,7 +51,8 @@ void make_flat_parameters(StepProgram& step, const StepConfig& config) {
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const std::int32_t block = step.parameters[i].module.block;
     FlatParameter& flat = step.flat[block < 0 ? root : static_cast<std::size_t>(block)];
-    pad(flat, missing(flat.numel, address_alignment / size_of(config.precision.compute_dtype)));
+    if (aligns(config))
+      pad(flat, missing(flat.numel, address_alignment / size_of(config.precision.compute_dtype)));
     flat.parameters.push_back(i);
     flat.begin.push_back(flat.numel);
     flat.numel += p.value(step.parameters[i].value).shape.numel();
@@ -215,6 +219,18 @@ void Fsdp1Buffers::divide(ValueId v, double by, ir::ModulePath module) {
   p_.op(emit(OpKind::mul_scalar, module, {v}, {out})).attributes = ir::Number{1 / by};
 }
 
+/// _get_reduce_scatter_tensors: what was not padded to a multiple of the ranks beforehand is
+/// copied.
+ValueId Fsdp1Buffers::padded(std::size_t unit, ValueId gradient) {
+  if (aligns(c_) || flat(unit).padding.empty()) return gradient;
+  const ir::ModulePath module = fsdp_of(unit);
+  const ir::Value like = p_.value(gradient);
+  const ValueId copy = p_.make(like.shape, like.dtype, Role::gradient, module);
+  emit(OpKind::fill, module, {}, {copy});
+  emit(OpKind::bucket_copy, module, {copy, gradient}, {});
+  return copy;
+}
+
 /// _post_backward_hook from the reduction on, and _reduce_grad, whose locals live until the reduced
 /// part has been cast.
 void Fsdp1Buffers::reduce(std::size_t unit) {
@@ -227,10 +243,12 @@ void Fsdp1Buffers::reduce(std::size_t unit) {
   ValueId sent = whole;
   const auto first = static_cast<OpId>(p_.ops.size());
   if (p_.value(whole).dtype != reduced) sent = cast(whole, reduced, Role::gradient, module);
+  const ValueId unpadded = std::exchange(sent, padded(unit, sent));
   divide(sent, before, module);
   ValueId sharded = p_.make({flat(unit).numel / ranks}, reduced, Role::gradient, module);
   emit(OpKind::reduce_scatter, module, {sent}, {sharded});
   divide(sharded, static_cast<double>(ranks) / before, module);
+  if (unpadded != sent) emit(OpKind::hold, module, {unpadded}, {});
   if (reduced != stored) sharded = cast(sharded, stored, Role::gradient, module);
   for (auto id = first; id < static_cast<OpId>(p_.ops.size()); ++id)
     p_.op(id).group = p_.op(first).group;

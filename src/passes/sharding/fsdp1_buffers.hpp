@@ -63,6 +63,7 @@ class Fsdp1Buffers {
   [[nodiscard]] ir::ModulePath fsdp_of(std::size_t unit) const;
   /// On storage of its own, in another dtype.
   ir::ValueId cast(ir::ValueId from, DType dtype, ir::Role role, ir::ModulePath module);
+  ir::ValueId padded(std::size_t unit, ir::ValueId gradient);
   void divide(ir::ValueId v, double by, ir::ModulePath module);
   [[nodiscard]] bool offloads() const { return c_.memory.offload == Offload::parameters; }
   ir::ValueId pre_unshard(std::size_t unit);

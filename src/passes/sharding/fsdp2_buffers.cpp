@@ -57,10 +57,10 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
   if (c_.layout.fsdp_unit == FsdpUnit::torchtitan ||
       ((c_.layout.fsdp_unit == FsdpUnit::accelerate || of_verl) && !is_tied())) {
     embedding_ = static_cast<std::int32_t>(count);
-    head_ = embedding_ + 1;
+    if (!c_.task.of_critic) head_ = embedding_ + 1;  // its score is the root's
   }
   units_ = static_cast<std::int32_t>(count);
-  std::int64_t all = head_ < 0 ? count : head_ + 1;
+  std::int64_t all = std::max<std::int64_t>({count, embedding_ + 1, head_ + 1});
   if (c_.layout.ep > 1) {
     experts_ = static_cast<std::int32_t>(all);
     all += blocks;
@@ -94,6 +94,7 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
 
 /// A classifier has no head that could be.
 bool Fsdp2Buffers::is_tied() const {
+  if (c_.task.of_critic) return s_.ties_embedding;  // verl asks the configuration
   return c_.task.kind != Task::reward &&
          std::none_of(s_.parameters.begin(), s_.parameters.end(),
                       [](const Parameter& p) { return p.module.leaf == ir::Module::lm_head; });

@@ -23,6 +23,12 @@ void verl(StepConfig& c) {
   sharded(c, Sharding::fsdp2);
 }
 
+void ppo(StepConfig& c, const model::ModelSpec* critic = nullptr) {
+  verl(c);
+  c.task.kind = Task::ppo;
+  if (critic != nullptr) c.task.critic = {"big", std::make_shared<const model::ModelSpec>(*critic)};
+}
+
 void llamafactory(StepConfig& c) {
   dpo(c);
   c.runtime.framework = "llamafactory";
@@ -130,7 +136,38 @@ const Case cases[] = {
        c.task.reference = Reference::precomputed;
      },
      ""},
-    {"--framework verl --task other than grpo",
+    {"--task ppo --framework trl",
+     [](auto&, StepConfig& c) {
+       ppo(c);
+       c.runtime.framework = "trl";
+     },
+     ""},
+    {"--task ppo --critic MODEL, one that is not found here",
+     [](auto&, StepConfig& c) {
+       ppo(c);
+       c.task.critic = {"big", nullptr};
+     },
+     "--task ppo --critic big"},
+    {"--task ppo, a critic of a family without a classifier of tokens",
+     [](model::ModelSpec& m, StepConfig& c) {
+       ppo(c);
+       m.family = "cohere";
+     },
+     "--task ppo for cohere"},
+    {"--task ppo --critic MODEL, one that is refused by itself",
+     [](model::ModelSpec& m, StepConfig& c) {
+       model::ModelSpec critic = m;
+       critic.layers = 5000;
+       ppo(c, &critic);
+     },
+     "--task ppo --critic big"},
+    {"--task ppo, a row of more than 32768 tokens, without --critic-batch N",
+     [](auto&, StepConfig& c) {
+       ppo(c);
+       c.run.seq = 40000;
+     },
+     "--task ppo --seq 40000"},
+    {"--framework verl --task other than grpo and ppo",
      [](auto&, StepConfig& c) {
        verl(c);
        c.task.kind = Task::sft;
