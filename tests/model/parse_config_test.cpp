@@ -98,9 +98,9 @@ TEST_CASE("every family reads its smallest configuration") {
                                                           : Activation::silu));
     CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3" ||
                                    family == "minicpm" || family.starts_with("ernie")));
-    const std::vector<std::string> mixtures{"dots1",      "glm4_moe_lite", "granitemoeshared",
-                                            "minimax_m2", "mixtral",       "gpt_oss",
-                                            "qwen3_next",  "qwen3_5_moe_text"};
+    const std::vector<std::string> mixtures{"dots1",      "glm4_moe_lite",   "granitemoeshared",
+                                            "minimax_m2", "mixtral",         "gpt_oss",
+                                            "qwen3_next", "qwen3_5_moe_text"};
     CHECK(spec.moe.has_value() ==
           (family.ends_with("moe") || family.starts_with("deepseek") ||
            std::find(mixtures.begin(), mixtures.end(), family) != mixtures.end()));

@@ -48,7 +48,7 @@ struct ClassFacts {
   /// Its configuration's router_aux_loss_coef is not 0: TRL asks for the loss that balances
   /// experts.
   bool balances_experts = false;
-  bool delta_apart = false;    ///< a delta net's gates and both rates have a projection each
+  bool delta_apart = false;  ///< a delta net's gates and both rates have a projection each
   /// q's and k's norms follow the rotation (hunyuan_v1_dense).
   bool norms_after_rotation = false;
   bool widened_norm_weight = false;  ///< RMSNorm casts its weight to fp32 (helium)
