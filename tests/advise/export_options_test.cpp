@@ -30,7 +30,8 @@ bool acts(const OptionRow& row, const StepConfig& c) {
            c.optimizer.kind == Optimizer::paged_adamw_8bit;
   if (row.key == "score_batch")  // as many as a micro-batch has, said or not
     return c.task.score_batch != c.run.batch;
-  if (row.key == "reduce_dtype") return c.layout.fsdp() || c.megatron();
+  if (row.key == "reduce_dtype")  // main gradients of Megatron-core are in fp32 on one rank, too
+    return c.layout.fsdp() || (c.megatron() && c.layout.replica_ranks() > 1);
   if (row.key == "no_sync") return c.layout.replica_ranks() > 1 && c.run.grad_accum > 1;
   if (row.key == "ac_scope") return c.memory.ac != AcMode::none;
   if (row.key == "held_until_next_forward" || row.key == "overlap_comm") return !c.megatron();
