@@ -106,9 +106,8 @@ std::string recomputed_parts(Keys& keys) {
   if (parts.empty()) parts = {"core_attn"};
   if (keys.in_file("moe-layer-recompute") && keys.flag("moe-layer-recompute"))
     parts.emplace_back("moe");
-  std::ranges::sort(parts);
-  const auto [first, last] = std::ranges::unique(parts);
-  parts.erase(first, last);
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   return parts == std::vector<std::string>{"core_attn"}
              ? "attention"
              : fmt::format("modules:{}", fmt::join(parts, "+"));
