@@ -210,8 +210,11 @@ std::vector<ShownOption> shown_options(const CommandRow& command) {
   };
   // What the answer is for comes first: the GPU.
   using enum OptionGroup;
+  constexpr OptionGroup shown_groups[] = {device,   model,       task,     memory,
+                                          adapters, parallelism, precision};
+  static_assert(std::size(shown_groups) == option_group_count - 1);  // all but internal
   if (command.step)
-    for (const OptionGroup group : {device, model, task, memory, adapters, parallelism, precision})
+    for (const OptionGroup group : shown_groups)
       for (const OptionRow& row : option_table())
         if (row.on_command_line() && row.group == group) step_option(row);
   std::vector<std::string_view> groups;

@@ -77,8 +77,7 @@ constexpr ProgramOption table[] = {
      [](Arguments& a, Text, Text text) { a.capture.python = text; }},
     {"plan advise compare measure explain export check oom", "--tool", "NAME",
      "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, megatron, "
-     "ms-swift, "
-     "openrlhf, torchtitan, torchtune, trl or verl (told by its keys)",
+     "ms-swift, openrlhf, torchtitan, torchtune, trl or verl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
     {"plan advise compare measure explain export check oom",
      "--ignore",

@@ -13,15 +13,7 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-std::int64_t at_peak(const profile::Profile& p, profile::Category category) {
-  return p.memory.at_peak[static_cast<std::size_t>(category)];
-}
-
 }  // namespace
-
-const model::ModelSpec& critics_model(const model::ModelSpec& actor, const StepConfig& config) {
-  return config.task.critic.model ? *config.task.critic.model : actor;
-}
 
 /// Its micro-batches are the fewest that hold no more tokens each than are allowed, balanced.
 StepConfig actors_critic(const StepConfig& config) {
@@ -59,7 +51,7 @@ std::int64_t left_whole(const model::ModelSpec& model, const StepConfig& config)
 StepConfig beside_critic(const model::ModelSpec& model, StepConfig config) {
   passes::validate(model, config);
   const profile::Profile critic =
-      plan_rank(critics_model(model, config), actors_critic(config), false).profile;
+      plan_rank(model::critics_model(model, config), actors_critic(config), false).profile;
   config.task.waiting = waiting_worker(critic, config.task.critic_parked);
   return config;
 }

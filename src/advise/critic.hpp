@@ -6,8 +6,6 @@
 /// PPO's critic as verl 0.9.1 has it: a worker in the actor's process, on the same devices.
 namespace ac_advisor::advise {
 
-[[nodiscard]] const model::ModelSpec& critics_model(const model::ModelSpec& actor,
-                                                    const StepConfig& config);
 /// Its update, beside nothing.
 [[nodiscard]] StepConfig actors_critic(const StepConfig& config);
 /// What a worker keeps between its phases, by its plan. `parked`: of that what waits on the host.

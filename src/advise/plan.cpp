@@ -273,7 +273,8 @@ void explain_critic(const profile::Profile& result, std::vector<std::string>& no
       c.task.critic_batch > 0 ? fmt::format("ppo_infer_max_token_len_per_gpu, {} rows' tokens here",
                                             c.task.critic_batch)
                               : "ppo_infer_max_token_len_per_gpu, 32768 tokens"));
-  if (const std::int64_t words = critics_model(result.model, c).vocab; words < result.model.vocab)
+  if (const std::int64_t words = model::critics_model(result.model, c).vocab;
+      words < result.model.vocab)
     notes.push_back(fmt::format(
         "the critic's embedding has {} rows and the actor's {}: it is given the actor's tokens as "
         "they are, so they have to be of one tokenizer",
@@ -693,11 +694,11 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.parameters = model::parameter_count(model);
   if (config.litgpt() && model.tied_embeddings)  // which it never ties
     result.parameters += model.vocab * model.hidden;
-  if (config.value_head() || config.task.of_critic) result.parameters += model.hidden + 1;
-  if (config.task.kind == Task::reward && !config.value_head())  // in the place of logits a score
-    result.parameters += model.hidden;
-  if (config.task.of_critic || (config.task.kind == Task::reward && !config.value_head()))
+  const bool reward = config.task.kind == Task::reward && !config.value_head();
+  if (reward || config.task.of_critic)  // a score in the place of the vocabulary's logits
     result.parameters -= model.tied_embeddings ? 0 : model.vocab * model.hidden;
+  if (reward) result.parameters += model.hidden;
+  if (config.value_head() || config.task.of_critic) result.parameters += model.hidden + 1;
   result.config = config;
   result.device_name = device.name;
   RankSimulation rank = shared == nullptr ? simulate_rank(asked, requested, detail) : shared->get();

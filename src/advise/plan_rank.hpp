@@ -6,6 +6,10 @@
 
 namespace ac_advisor::advise {
 
+[[nodiscard]] inline std::int64_t at_peak(const profile::Profile& p, profile::Category category) {
+  return p.memory.at_peak[static_cast<std::size_t>(category)];
+}
+
 /// That all ranks together see in a step.
 [[nodiscard]] double tokens_of_step(const StepConfig& config);
 

@@ -26,10 +26,6 @@ using profile::TaskPhase;
 /// verl v0.9.1, trainer/config/rollout/rollout.yaml: update_weights_bucket_megabytes.
 constexpr std::int64_t weights_bucket = std::int64_t{2048} << 20;
 
-std::int64_t at_peak(const profile::Profile& p, Category category) {
-  return p.memory.at_peak[static_cast<std::size_t>(category)];
-}
-
 std::string largest_of(const profile::Profile& p) {
   for (const profile::LiveTensor& tensor : p.memory.largest)
     if (tensor.category != Category::parameters && tensor.category != Category::optimizer_states &&
@@ -207,7 +203,7 @@ class Phases {
   /// Its values of what was written, then its update; the actor waits, with what FSDP1's root has
   /// left whole since it computed log-probabilities.
   void critic() {
-    const model::ModelSpec& model = critics_model(result_.model, c_);
+    const model::ModelSpec& model = model::critics_model(result_.model, c_);
     StepConfig update = actors_critic(c_);
     update.task.waiting = {parks_all() ? 0 : parameters_, waiting_states(),
                            left_whole(result_.model, scoring(c_, false)) +

@@ -58,4 +58,14 @@ void set_world(Keys& keys, std::int64_t ranks, std::string_view otherwise) {
   keys.option(by == std::end(launcher_keys) ? otherwise : *by, "--world", std::to_string(ranks));
 }
 
+std::int64_t read_ranks(Keys& keys, const char* key, const std::string& why) {
+  std::int64_t world = keys.world();
+  if (const std::int64_t started = read_launcher(keys); world == 0 && started > 0) {
+    set_world(keys, started, key);
+    world = started;
+  }
+  if (world == 0) keys.refuse(key, why);
+  return world;
+}
+
 }  // namespace ac_advisor::intake

@@ -54,7 +54,7 @@ void read_batches(Keys& keys, const Layout& layout) {
     return keys.resolved(global, std::to_string(of_each));
   }
   const std::int64_t rows = keys.count(global, 1), steps = rows / of_each;
-  const bool rounds = keys.in_file(fewer) && keys.flag(fewer);
+  const bool rounds = keys.is_on(fewer);
   if (steps == 0 || (rows % of_each != 0 && !rounds))
     keys.refuse(global,
                 fmt::format("is no multiple of {} data-parallel ranks with micro-batches of {}",
@@ -104,8 +104,7 @@ void read_optimizer(Keys& keys) {
 std::string recomputed_parts(Keys& keys) {
   std::vector<std::string> parts = keys.words("recompute-modules");
   if (parts.empty()) parts = {"core_attn"};
-  if (keys.in_file("moe-layer-recompute") && keys.flag("moe-layer-recompute"))
-    parts.emplace_back("moe");
+  if (keys.is_on("moe-layer-recompute")) parts.emplace_back("moe");
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   return parts == std::vector<std::string>{"core_attn"}
@@ -118,9 +117,8 @@ void read_checkpoints(Keys& keys) {
                        *layers = "recompute-num-layers", *selective = "recompute-activations";
   if (keys.left_open(key, "--ac")) return;
   std::string granularity = keys.text(key).value_or("");
-  if (keys.in_file(selective) && keys.flag(selective)) granularity = "selective";
-  if (!keys.in_file(key) && granularity.empty() && keys.in_file("moe-layer-recompute") &&
-      keys.flag("moe-layer-recompute"))
+  if (keys.is_on(selective)) granularity = "selective";
+  if (!keys.in_file(key) && granularity.empty() && keys.is_on("moe-layer-recompute"))
     granularity = "selective";
   if (!granularity.empty()) keys.resolved(key, granularity);
   if (granularity.empty()) return keys.option(key, "--ac", "none");
@@ -181,14 +179,13 @@ void read_loss(Keys& keys) {
   if (fused && keys.text(whose).value_or("native") != "native")
     static_cast<void>(keys.unplanned(whose, "native is planned, and Megatron-LM refuses te"));
   constexpr const char* same = "deterministic-mode";
-  if (fused && keys.in_file(same) && keys.flag(same))
-    keys.refuse(key, fmt::format("goes not with {}", same));
+  if (fused && keys.is_on(same)) keys.refuse(key, fmt::format("goes not with {}", same));
   keys.option(key, "--loss", fused ? "ce-compiled" : "ce");
 }
 
 /// Switches of functions that some layers alone have.
 void read_fusions(Keys& keys, bool local) {
-  const auto on = [&](const char* key) { return keys.in_file(key) && keys.flag(key); };
+  const auto on = [&](const char* key) { return keys.is_on(key); };
   const bool gated = on("swiglu"), bare = on("disable-bias-linear"), squared = on("squared-relu");
   const auto refuse = [&](const char* key, bool acts) {
     if (on(key) && acts)
@@ -202,7 +199,7 @@ void read_fusions(Keys& keys, bool local) {
 }
 
 void read_runtime(Keys& keys) {
-  const auto on = [&](const char* key) { return keys.in_file(key) && keys.flag(key); };
+  const auto on = [&](const char* key) { return keys.is_on(key); };
   if (on("no-gradient-accumulation-fusion"))
     keys.option("no-gradient-accumulation-fusion", "--no-gradient-accumulation-fusion");
   constexpr const char *workspace = "CUBLAS_WORKSPACE_CONFIG", *same = "deterministic-mode";

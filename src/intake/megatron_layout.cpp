@@ -22,19 +22,6 @@ std::int64_t given(const Keys& keys, std::string_view option, std::int64_t other
 
 namespace {
 
-std::int64_t read_world(Keys& keys) {
-  std::int64_t world = keys.world();
-  if (const std::int64_t started = read_launcher(keys); world == 0 && started > 0) {
-    set_world(keys, started, "megatron");
-    world = started;
-  }
-  if (world == 0)
-    keys.refuse("megatron",
-                "the command does not say how many processes there are: give --world "
-                "N by hand");
-  return world;
-}
-
 /// Ranks that share something, 1 where the file says nothing.
 std::int64_t degree(Keys& keys, const char* key, const char* option) {
   if (!keys.left_open(key, option)) {
@@ -71,21 +58,19 @@ void read_sharding(Keys& keys, const Layout& layout) {
   if (keys.in_file(instances) && keys.count(instances, 1) > 1)
     keys.option(instances, "--optimizer-instances", std::to_string(keys.count(instances, 1)));
   for (const char* overlap : {"overlap-grad-reduce", "overlap-param-gather"})
-    if (keys.in_file(overlap) && keys.flag(overlap))
-      keys.assume(std::string(overlap) + ": the time is planned without it");
+    if (keys.is_on(overlap)) keys.assume(std::string(overlap) + ": the time is planned without it");
 }
+
+constexpr const char *first = "decoder-first-pipeline-num-layers",
+                     *last = "decoder-last-pipeline-num-layers",
+                     *embedding = "account-for-embedding-in-pipeline-split",
+                     *loss = "account-for-loss-in-pipeline-split";
 
 /// Layers of each stage, where they are not alike; of virtual ones in their order.
 std::vector<std::int64_t> uneven(Keys& keys, std::int64_t pp, std::int64_t chunks,
                                  std::int64_t layers) {
-  constexpr const char *first = "decoder-first-pipeline-num-layers",
-                       *last = "decoder-last-pipeline-num-layers",
-                       *embedding = "account-for-embedding-in-pipeline-split",
-                       *loss = "account-for-loss-in-pipeline-split";
   const bool begins = keys.in_file(first), ends = keys.in_file(last),
-             embeds = keys.in_file(embedding) && keys.flag(embedding),
-             loses = keys.in_file(loss) && keys.flag(loss);
-  std::vector<std::int64_t> ranks(static_cast<std::size_t>(pp));
+             embeds = keys.is_on(embedding), loses = keys.is_on(loss);
   if (embeds || loses) {
     if (begins || ends)
       keys.refuse(embeds ? embedding : loss,
@@ -108,7 +93,7 @@ std::vector<std::int64_t> uneven(Keys& keys, std::int64_t pp, std::int64_t chunk
       (others > 0 && (rest < others || rest % others != 0)))
     keys.refuse(by, fmt::format("leaves {} of {} layers for {} stages", rest, layers,
                                 std::max<std::int64_t>(others, 0)));
-  std::fill(ranks.begin(), ranks.end(), others > 0 ? rest / others : 0);
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(pp), others > 0 ? rest / others : 0);
   if (begins) ranks.front() = keys.count(first, 1);
   if (ends) ranks.back() = keys.count(last, 1);
   std::vector<std::int64_t> stages;
@@ -126,7 +111,9 @@ std::vector<std::int64_t> uneven(Keys& keys, std::int64_t pp, std::int64_t chunk
 
 Layout read_layout(Keys& keys) {
   Layout layout;
-  layout.world = read_world(keys);
+  layout.world =
+      read_ranks(keys, "megatron",
+                 "the command does not say how many processes there are: give --world N by hand");
   layout.tp = degree(keys, "tensor-model-parallel-size", "--tp");
   layout.pp = degree(keys, "pipeline-model-parallel-size", "--pp");
   layout.cp = degree(keys, "context-parallel-size", "--cp");
@@ -157,14 +144,12 @@ void read_stages(Keys& keys, const Layout& layout, std::int64_t layers) {
   if (of_each && counted) keys.refuse(each, fmt::format("goes not with {}", stages));
   std::int64_t chunks = counted ? keys.count(stages, 1) : 1;
   if (of_each) {
-    for (const char* uneven :
-         {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"})
-      if (keys.in_file(uneven))
-        keys.refuse(each, fmt::format("goes not with {}: give {}", uneven, stages));
+    for (const char* end : {first, last})
+      if (keys.in_file(end))
+        keys.refuse(each, fmt::format("goes not with {}: give {}", end, stages));
     std::int64_t all = layers;
-    for (const char* key :
-         {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})
-      if (keys.in_file(key) && keys.flag(key)) ++all;
+    for (const char* key : {embedding, loss})
+      if (keys.is_on(key)) ++all;
     const std::int64_t size = keys.count(each, 1), ranks = layout.pp * size;
     if (all % ranks != 0)
       keys.refuse(each, fmt::format("{} layers of {} stages are no multiple", all, layout.pp));
@@ -175,14 +160,12 @@ void read_stages(Keys& keys, const Layout& layout, std::int64_t layers) {
     if (layout.pp == 1) keys.refuse(key, "goes with pipeline-model-parallel-size of 2 or more");
     keys.option(key, "--pp-schedule", fmt::format("interleaved:{}", chunks));
     constexpr const char* apart = "no-overlap-p2p-communication";
-    if (keys.in_file(apart) && keys.flag(apart))
+    if (keys.is_on(apart))
       static_cast<void>(keys.unplanned(apart, "virtual stages are planned with its overlap"));
   }
   const std::vector<std::int64_t> sizes = uneven(keys, layout.pp, chunks, layers);
   if (sizes.empty() || layout.pp == 1) return;
-  for (const char* key :
-       {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
-        "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})
+  for (const char* key : {first, last, embedding, loss})
     if (keys.in_file(key))
       return keys.option(key, "--pp-layers", fmt::format("{}", fmt::join(sizes, ",")));
 }

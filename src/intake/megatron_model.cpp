@@ -109,7 +109,7 @@ class Model {
   }
 
   bool flag(std::string_view key) {
-    const bool on = keys_.in_file(key) && keys_.flag(key);
+    const bool on = keys_.is_on(key);
     if (on) set(key, true);
     return on;
   }
@@ -226,9 +226,9 @@ void read_vocabulary(Keys& keys, Model& model, std::int64_t tp) {
 
 void read_positions(Keys& keys, Model& model) {
   constexpr const char *key = "position-embedding-type", *before = "use-rotary-position-embeddings";
-  const bool legacy = keys.in_file(before) && keys.flag(before);
+  const bool legacy = keys.is_on(before);
   const std::string type = legacy ? "rope" : keys.text(key).value_or("learned_absolute");
-  if (keys.in_file("no-position-embedding") && keys.flag("no-position-embedding") && type != "rope")
+  if (keys.is_on("no-position-embedding") && type != "rope")
     keys.refuse("no-position-embedding", "is deprecated: give position-embedding-type");
   if (legacy) static_cast<void>(keys.text(key)), keys.resolved(key, "rope");
   model.set(key, type);
@@ -261,7 +261,7 @@ void read_experts(Keys& keys, Model& model) {
 }
 
 void read_attention(Keys& keys, Model& model) {
-  const bool groups = keys.in_file("group-query-attention") && keys.flag("group-query-attention");
+  const bool groups = keys.is_on("group-query-attention");
   const bool latent = model.flag("multi-latent-attention");
   if (groups && latent)
     keys.refuse("group-query-attention", "goes not with multi-latent-attention");
@@ -294,8 +294,7 @@ std::int64_t read_model(Keys& keys, const Layout& layout) {
   const char* const layers = keys.in_file("num-layers") || !keys.in_file("encoder-num-layers")
                                  ? "num-layers"
                                  : "encoder-num-layers";
-  if (keys.in_file("use-checkpoint-args") && keys.flag("use-checkpoint-args") &&
-      !keys.in_file(layers))
+  if (keys.is_on("use-checkpoint-args") && !keys.in_file(layers))
     keys.refuse("use-checkpoint-args",
                 "the model's sizes are its checkpoint's: give them as arguments too, or --model "
                 "with a config.json");

@@ -151,14 +151,9 @@ void read(Keys& keys) {
         "the loss is planned as transformers': OpenRLHF casts whole logits to fp32 and has "
         "flash-attn's cross-entropy, which was not compared");
   read_model_path(keys, "model.model_name_or_path");
-  std::int64_t world = keys.world();
-  if (const std::int64_t started = read_launcher(keys); world == 0 && started > 0) {
-    set_world(keys, started, "openrlhf");
-    world = started;
-  }
-  if (world == 0)
-    keys.refuse("openrlhf",
-                "the deepspeed launcher takes all devices that it finds: give --world N by hand");
+  const std::int64_t world =
+      read_ranks(keys, "openrlhf",
+                 "the deepspeed launcher takes all devices that it finds: give --world N by hand");
   read_batches(keys, world);
   read_stage(keys);
   const std::string dtype = keys.text("ds.param_dtype").value_or("bf16");

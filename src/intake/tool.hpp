@@ -47,6 +47,8 @@ class Keys {
   /// The value in the file, else the tool's default; nothing where that is none.
   [[nodiscard]] std::optional<std::string> text(std::string_view key);
   [[nodiscard]] bool flag(std::string_view key);
+  /// Whether the file sets it, to true; an absent one is not told.
+  [[nodiscard]] bool is_on(std::string_view key) { return in_file(key) && flag(key); }
   [[nodiscard]] std::optional<std::int64_t> number(std::string_view key);
   /// Ranks, rows, steps: refused below 1 and above 2^20.
   [[nodiscard]] std::int64_t count(std::string_view key, std::int64_t otherwise);
@@ -178,6 +180,9 @@ void read_model_path(Keys& keys, std::string_view key);
 /// How many processes a script starts: its launcher's numbers, or torchrun's in the environment;
 /// 0 where it says none.
 [[nodiscard]] std::int64_t read_launcher(Keys& keys);
+/// The ranks of a script, by hand, by the file or by what starts it; where none says it `key` is
+/// refused with `why`.
+[[nodiscard]] std::int64_t read_ranks(Keys& keys, const char* key, const std::string& why);
 /// As many ranks, by the launcher's key that says so, or by `otherwise`.
 void set_world(Keys& keys, std::int64_t ranks, std::string_view otherwise);
 /// Which keys freeze the parts of a model with an encoder of images.

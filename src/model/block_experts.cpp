@@ -93,13 +93,8 @@ std::vector<bool> listed_blocks(std::int64_t layers, const Fields& fields) {
 std::vector<bool> typed_blocks(std::int64_t layers, const Fields& fields) {
   std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
   sparse.front() = false;
-  const JsonValue::List* list = fields.maybe_list("mlp_layer_types");
+  const JsonValue::List* list = fields.maybe_list_of_blocks("mlp_layer_types", layers);
   if (list == nullptr) return sparse;
-  if (static_cast<std::int64_t>(list->size()) != layers)
-    fields.fail("mlp_layer_types",
-                fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry per "
-                            "block or leave it out",
-                            list->size(), layers));
   for (std::size_t i = 0; i < list->size(); ++i) {
     const auto* type = std::get_if<std::string>(&(*list)[i].data);
     if (type == nullptr || (*type != "sparse" && *type != "dense"))
@@ -197,10 +192,6 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
           fields.maybe_integer("first_k_dense_replace").value_or(family.dense_blocks);
       for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse_block.push_back(i >= dense);
     }
-    if (!any(spec.sparse_block)) {
-      spec.sparse_block.clear();
-      return;
-    }
   } else if (family.moe == ExpertRule::every_so_many) {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
@@ -208,29 +199,21 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
     moe.shared_intermediate = shared_width(fields, "moe_num_shared_experts", family.shared_experts);
     moe.shared_intermediate *= moe.intermediate;
     spec.sparse_block = every_so_many(spec.layers, fields);
-    if (!any(spec.sparse_block)) {
-      spec.sparse_block.clear();
-      return;
-    }
   } else if (family.moe == ExpertRule::listed_blocks) {
     moe.intermediate = fields.maybe_size("intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.shared_intermediate = moe.intermediate;
     spec.sparse_block = listed_blocks(spec.layers, fields);
-    if (!any(spec.sparse_block)) {
-      spec.sparse_block.clear();
-      return;
-    }
   } else {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.normalize_top_k = fields.flag("norm_topk_prob", family.normalized_top_k);
     read_shared();
     spec.sparse_block = some_blocks(spec.layers, fields);
-    if (!any(spec.sparse_block)) {
-      spec.sparse_block.clear();
-      return;
-    }
+  }
+  if (!any(spec.sparse_block)) {
+    spec.sparse_block.clear();
+    return;
   }
   if (class_facts(family.name).balances_experts) {
     moe.unbalanced = fields.maybe_number("router_aux_loss_coef", 0.0, 1e9) == 0.0;

@@ -37,12 +37,8 @@ std::int64_t window_pattern(const Family& family, const Fields& fields, bool lis
 // "layer_types" where it is given: which blocks have the window. Empty where it is not.
 std::vector<bool> layer_types(std::int64_t layers, const Fields& fields,
                               std::string_view with_window = "sliding_attention") {
-  const JsonValue::List* list = fields.maybe_list("layer_types");
+  const JsonValue::List* list = fields.maybe_list_of_blocks("layer_types", layers);
   if (list == nullptr) return {};
-  if (static_cast<std::int64_t>(list->size()) != layers)
-    fields.fail("layer_types", fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one "
-                                           "entry per block or leave it out",
-                                           list->size(), layers));
   std::vector<bool> windowed;
   for (const JsonValue& entry : *list) {
     const auto* type = std::get_if<std::string>(&entry.data);
@@ -92,12 +88,7 @@ std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, cons
   const JsonValue::List* list = fields.maybe_list("no_rope_layers");
   // Llama4TextConfig takes an empty list for none.
   if (list == nullptr || (list->empty() && family.windows == WindowRule::chunks)) return unrotated;
-  if (static_cast<std::int64_t>(list->size()) != layers)
-    fields.fail(
-        "no_rope_layers",
-        fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry per block or "
-                    "leave it out",
-                    list->size(), layers));
+  list = fields.maybe_list_of_blocks("no_rope_layers", layers);
   for (std::size_t i = 0; i < list->size(); ++i) {
     // Despite its name the field says which blocks have them.
     const auto* rotated = std::get_if<std::int64_t>(&(*list)[i].data);

@@ -14,15 +14,11 @@ namespace {
 std::vector<bool> delta_blocks(std::int64_t layers, const Fields& fields) {
   std::vector<bool> delta;
   const std::int64_t interval = fields.maybe_size("full_attention_interval", no_limit).value_or(4);
-  const JsonValue::List* list = fields.maybe_list("layer_types");
+  const JsonValue::List* list = fields.maybe_list_of_blocks("layer_types", layers);
   if (list == nullptr) {
     for (std::int64_t i = 0; i < layers; ++i) delta.push_back((i + 1) % interval != 0);
     return delta;
   }
-  if (static_cast<std::int64_t>(list->size()) != layers)
-    fields.fail("layer_types", fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one "
-                                           "entry per block or leave it out",
-                                           list->size(), layers));
   for (const JsonValue& entry : *list) {
     const auto* type = std::get_if<std::string>(&entry.data);
     const bool linear = type != nullptr && *type == "linear_attention";

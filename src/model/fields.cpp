@@ -144,6 +144,16 @@ const JsonValue::List* Fields::maybe_list(std::string_view name) const {
   return list;
 }
 
+const JsonValue::List* Fields::maybe_list_of_blocks(std::string_view name,
+                                                    std::int64_t layers) const {
+  const JsonValue::List* list = maybe_list(name);
+  if (list != nullptr && static_cast<std::int64_t>(list->size()) != layers)
+    fail(name, fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry per block "
+                           "or leave it out",
+                           list->size(), layers));
+  return list;
+}
+
 // A field whose name is nearly that of an absent one would be lost silently. Names with a leading
 // underscore are transformers' own notes.
 void Fields::reject_misspelling_of(std::string_view name) const {

@@ -37,6 +37,8 @@ class Fields {
   std::optional<std::string> maybe_text(std::string_view name) const;
   const JsonValue::Object* maybe_object(std::string_view name) const;
   const JsonValue::List* maybe_list(std::string_view name) const;
+  /// The same of one that has an entry per block.
+  const JsonValue::List* maybe_list_of_blocks(std::string_view name, std::int64_t layers) const;
 
   /// "file: "field": value"
   [[nodiscard]] std::string named(std::string_view name) const;

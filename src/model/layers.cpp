@@ -141,6 +141,16 @@ std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec, const StepConf
   return own;
 }
 
+const ModelSpec& critics_model(const ModelSpec& actor, const StepConfig& config) {
+  return config.task.critic.model ? *config.task.critic.model : actor;
+}
+
+bool angles_are_cast(const ModelSpec& spec, const StepConfig& c) {
+  return spec.wide_rotary && c.layout.gathers() && c.runtime.framework == "hf" &&
+         !c.precision.autocast && c.precision.param_dtype == DType::f32 &&
+         c.precision.compute_dtype != DType::f32;
+}
+
 bool rings_by_automodel(const StepConfig& config) {
   return config.layout.cp > 1 && !config.layout.ulysses() &&
          config.runtime.framework == "automodel";

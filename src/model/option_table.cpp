@@ -249,8 +249,7 @@ constexpr Requirement of_trl = {
     },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "other tasks than sft are planned as TRL's trainers do them, grpo and ppo as verl's workers "
-    "do, all "
-    "but those as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
+    "do, all but those as LLaMA-Factory's stages do, and dpo and kto as ms-swift's trainers do",
     "use --framework trl"};
 constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.compares(); },
                                        task_conflict,
@@ -305,9 +304,8 @@ constexpr OptionRow table[] = {
              "chosen and a rejected answer), kto (answers that are good or bad), reward (a "
              "reward model of such pairs), grpo or rloo (completions that the model writes, by "
              "their rewards; trl has them, and verl grpo), ppo (such completions, by a critic's "
-             "values "
-             "of them; verl) or distillation (such completions, by a "
-             "teacher's distributions; trl) (sft)",
+             "values of them; verl) or distillation (such completions, by a teacher's "
+             "distributions; trl) (sft)",
              task})),
         of_trl),
     needing(newer(model_row<&TaskChoice::teacher>(
@@ -323,8 +321,7 @@ constexpr OptionRow table[] = {
              "second one; without --lora the default), adapter (the model with its adapters "
              "off; with --lora the default) or precomputed (before training); with --task "
              "grpo, rloo or ppo model, adapter or none (beta 0, grpo's and ppo's default; rloo's "
-             "are "
-             "dpo's)",
+             "are dpo's)",
              task})),
         has_reference),
     needing(

@@ -1,8 +1,11 @@
 #include "tensor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+
+#include "ac_advisor/passes/passes.hpp"
 
 namespace ac_advisor::oom {
 namespace {
@@ -16,9 +19,9 @@ struct Vocabulary {
   std::int64_t size;
   const char* models;
   int since;
-  std::initializer_list<std::string_view> types;
+  std::array<std::string_view, 4> types;  ///< empty: no further one
 };
-const Vocabulary vocabularies[] = {
+constexpr Vocabulary vocabularies[] = {
     {151936, "Qwen 2, 2.5 and 3", 2023, {"qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}},
     {152064, "Qwen 2.5 from 7B on", 2024, {"qwen2", "qwen2_5_vl", "qwen2_vl"}},
     {128256, "Llama 3", 2024, {"llama", "mllama"}},
@@ -97,13 +100,6 @@ std::vector<std::int64_t> logits_elements(const Marks& marks) {
   return sorted ? std::vector<std::int64_t>{12, 8, 4} : std::vector<std::int64_t>{4, 2};
 }
 
-/// Megatron-LM pads the vocabulary to a multiple of --make-vocab-size-divisible-by, 128, times the
-/// ranks that share it (megatron/training/tokenizer/tokenizer.py, _vocab_size_with_padding).
-std::int64_t padded_part(std::int64_t vocab, std::int64_t tp) {
-  constexpr std::int64_t divisible_by = 128;
-  return (vocab + divisible_by * tp - 1) / (divisible_by * tp) * divisible_by;
-}
-
 std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c, const Marks& marks) {
   // vLLM's layers have them in one, whatever the model's own have.
   const bool engine = marks.words.find("engine") != std::string::npos;
@@ -116,7 +112,8 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c, const
   };
   tokens(Role::logits, "logits", m.vocab, logits_elements(marks));
   if (tp > 1) {
-    const std::int64_t part = (m.vocab + tp - 1) / tp, padded = padded_part(m.vocab, tp);
+    const std::int64_t part = (m.vocab + tp - 1) / tp,
+                       padded = passes::megatron_vocabulary(m.vocab, tp) / tp;
     tokens(Role::logits, "logits of this rank's vocabulary", part, logits_elements(marks));
     if (padded != part)
       tokens(Role::logits, "logits of this rank's vocabulary, padded as Megatron does", padded,
@@ -175,8 +172,8 @@ int roundness(std::int64_t n) {
 }
 
 /// Of so many vocabularies one or another has any size in rows that are no round number, and in a
-/// wide range of them in rather round ones: a unit of 150 ranges is met by one of them in a fifth
-/// of all texts.
+/// wide range of them in rather round ones: a unit of 150 ranges is met by one of the 36
+/// products in a quarter of all texts.
 bool met_by_chance(const Candidate& c, const Marks& marks) {
   // A sampler's rows are sequences, of which vLLM takes so many by default (max_num_seqs).
   if (marks.words.find("sorted") != std::string::npos) return c.rows != 256 && c.rows != 1024;
@@ -206,8 +203,8 @@ bool is_planned(std::int64_t least, std::int64_t most, const StepConfig& c, std:
   return false;
 }
 
-/// A pass takes as many tokens as are planned, or some times that where lengths vary; the more
-/// are needed the less likely it is.
+/// A pass takes as many tokens as are planned, or a few times as many where lengths vary; the more
+/// are needed, the less likely it is.
 int beyond_plan(std::int64_t rows, const StepConfig& c) {
   const std::int64_t times = rows / std::max<std::int64_t>(1, planned_rows(c));
   return times < 8 ? 0 : times < 64 ? 3 : 12;

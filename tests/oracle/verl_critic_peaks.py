@@ -25,7 +25,6 @@ import torch.distributed as dist
 import transformers
 
 from emulated_cases import config_of
-from emulated_peaks import on_device
 from verl_critic_cases import CASES, words
 
 TOKENS = "ppo_infer_max_token_len_per_gpu"  # of no YAML, a field of CriticConfig
@@ -87,14 +86,6 @@ class Critic:
         phases.run("update_critic", lambda: self.worker.train_mini_batch(data))
 
 
-def made_critic(*_, torch_dtype, config, **__):
-    with torch.device("meta"):
-        model = transformers.AutoModelForTokenClassification.from_config(config, dtype=torch_dtype)
-    model.tie_weights()
-    on_device(model, "cpu")
-    return model
-
-
 def saved(name, folder):
     described = transformers.AutoConfig.for_model(**config_of(name))
     described.architectures = [transformers.AutoModelForCausalLM._model_mapping[type(described)].__name__]
@@ -108,7 +99,8 @@ def measure(entry):
     torch.cuda.set_device(0)
     dist.init_process_group("cpu:fake,cuda:nccl")
     transformers.AutoModelForCausalLM.from_pretrained = verl_peaks.made
-    transformers.AutoModelForTokenClassification.from_pretrained = made_critic
+    classifier = transformers.AutoModelForTokenClassification
+    classifier.from_pretrained = functools.partial(verl_peaks.made, of=classifier)
     engine_workers.get_rollout_class = lambda *_: Server
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as critic_folder:
         config = configuration(entry, saved(entry["model"], folder), saved(entry.get("critic", entry["model"]), critic_folder))

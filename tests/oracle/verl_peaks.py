@@ -223,10 +223,10 @@ def step(worker, entry, config, phases, critic):
     phases.run("update", lambda: worker.update_actor(data))
 
 
-def made(*_, torch_dtype, config, **__):
+def made(*_, torch_dtype, config, of=transformers.AutoModelForCausalLM, **__):
     """The model on the host, where verl loads it."""
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch_dtype)
+        model = of.from_config(config, dtype=torch_dtype)
     model.tie_weights()
     on_device(model, "cpu")
     return model

@@ -24,6 +24,10 @@ enum class Router : std::uint8_t {
   corrected,  ///< the same, its scores corrected by a parameter that is not trained (ernie4_5_moe)
 };
 
+[[nodiscard]] constexpr bool in_fp32(Router router) {
+  return router == Router::fp32 || router == Router::corrected;
+}
+
 /// What every token passes beside a mixture's experts, where it is without a gate of its own.
 enum class SharedMlp : std::uint8_t {
   last,   ///< runs after the experts

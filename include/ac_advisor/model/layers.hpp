@@ -53,6 +53,13 @@ struct LayerForms {
 [[nodiscard]] std::optional<ModelSpec> as_layers_have_it(const ModelSpec& spec,
                                                          const StepConfig& config);
 
+/// PPO's critic: the model that was given, else one as the actor.
+[[nodiscard]] const ModelSpec& critics_model(const ModelSpec& actor, const StepConfig& config);
+
+/// Whether a block's angles are in fp32 and fully_shard's mixed precision casts them with all else
+/// that it is given, in its forward alone.
+[[nodiscard]] bool angles_are_cast(const ModelSpec& spec, const StepConfig& config);
+
 /// NeMo AutoModel's ring (0.5.0, components/distributed/cp_utils.py;
 /// _transformers/kernel_patches.py): transformers' SDPA whatever was asked for. Models make their
 /// masks, and hooks of its drop them, windows with them, before attention.

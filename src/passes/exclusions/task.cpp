@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ac_advisor/model/class_facts.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -40,9 +41,6 @@ bool has_teacher(const StepConfig& c) { return c.task.distills() && c.task.teach
 
 std::string of_critic(const ModelSpec&, const StepConfig& c) {
   return with(c, "--critic " + c.task.critic.name);
-}
-const ModelSpec& critic_of(const ModelSpec& actor, const StepConfig& c) {
-  return c.task.critic.model ? *c.task.critic.model : actor;
 }
 /// The critic as the model of the step.
 StepConfig alone(StepConfig c) {
@@ -316,7 +314,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
      "and the head that verl then takes from TRL is not planned",
      "give another model with --critic MODEL",
      [](const ModelSpec& m, const StepConfig& c) {
-       const model::ModelSpec& critic = critic_of(m, c);
+       const model::ModelSpec& critic = model::critics_model(m, c);
        return c.task.has_critic() && (critic.graph != nullptr || !classifies_tokens(critic.family));
      },
      [](const ModelSpec& m, const StepConfig& c) {

@@ -47,9 +47,8 @@ bool Lowering::casts_routers() const {
 
 /// Of a router, which is in fp32 whatever the model's dtype is.
 ir::ValueId Lowering::router_parameter(const Shape& shape) {
-  const model::Router router = model::class_facts(spec_.family).router;
-  const bool wide = router == model::Router::fp32 || router == model::Router::corrected;
-  if (!wide || casts_routers()) return parameter(shape, Module::router);
+  if (!model::in_fp32(model::class_facts(spec_.family).router) || casts_routers())
+    return parameter(shape, Module::router);
   const bool fixed = config_.run.frozen.decoder || config_.adapters.used();
   return fixed ? frozen(shape, DType::f32, Module::router)
                : trained(shape, DType::f32, Module::router);

@@ -180,9 +180,7 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const auto [top, experts] = best_experts(probabilities);
   V weights = top;
   if (moe.normalize_top_k) {
-    const V total = out({shape(flat)[0], 1}, DType::f32, grad(top));
-    emit(OpKind::sum, {top}, {total});
-    weights = divided_in_place(top, total);
+    weights = divided_in_place(top, sum_of_choices(top));
   }
   if (!moe.wide_weights) weights = cast(weights, dtype(flat));
   hold({probabilities});
@@ -327,7 +325,6 @@ ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
 Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = shape(flat)[0];
-  const auto k = static_cast<std::int32_t>(moe.top_k);
   leaf_ = Module::router;
   const V wide = cast(flat, DType::f32);
   std::vector<V> held;
@@ -358,17 +355,11 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   emit(OpKind::compare, {within}, {outside}, ir::Compare{1.0, ir::Comparison::not_equal});
   const V masked = plain(shape(scores), DType::f32);
   emit(OpKind::masked_fill, {choice, outside}, {masked});
-  const V values = plain({tokens, moe.top_k}, DType::f32);
-  const V experts = plain({tokens, moe.top_k}, DType::i64);
-  emit(OpKind::topk, {masked}, {values, experts}, ir::TopK{k});
-  const V picked = out({tokens, moe.top_k}, dtype(scores), grad(scores));
-  emit(OpKind::gather, {scores, experts}, {picked});
+  const auto [picked, experts, values] = corrected_choice(scores, masked);
   V weights = picked;
   V denominator = ir::no_id;
   if (moe.normalize_top_k) {
-    const V total = out({tokens, 1}, DType::f32, grad(picked));
-    emit(OpKind::sum, {picked}, {total});
-    denominator = unary(OpKind::add_scalar, total, ir::Number{1e-20});
+    denominator = unary(OpKind::add_scalar, sum_of_choices(picked), ir::Number{1e-20});
     weights = divided_in_place(picked, denominator);
   }
   weights = unary(OpKind::mul_scalar, weights, ir::Number{moe.scaling});

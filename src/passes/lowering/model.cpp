@@ -361,12 +361,7 @@ void Lowering::backbone() {
   }
   leaf_ = Module::embed;
   x = dropped(x, spec_.embedding_dropout);
-  // fully_shard's mixed precision casts what a block is given, angles in fp32 too: casts_tables
-  const auto casts_angles = [&] {
-    return spec_.wide_rotary && config_.layout.gathers() && !config_.precision.autocast &&
-           config_.runtime.framework == "hf" && config_.precision.param_dtype == DType::f32 &&
-           dtype_ != DType::f32;
-  };
+  const bool casts_angles = model::angles_are_cast(spec_, config_);
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq)
     rotary.push_back(forms_.keeps_table() ? table_of_step(f) : rotary_embedding(f));
@@ -376,12 +371,12 @@ void Lowering::backbone() {
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
     const Rotary of_step = rotary.empty() ? Rotary{} : rotary[local ? 1 : 0];
     const Rotary given = casts_tables() ? table_of_block()
-                         : casts_angles()
+                         : casts_angles
                              ? Rotary{cast(of_step.cos, dtype_), cast(of_step.sin, dtype_)}
                              : of_step;
     if (config_.value_head()) hidden_states_.push_back(x);
     x = block(m_.blocks[index], static_cast<std::int16_t>(i), x, given);
-    if (casts_tables() || casts_angles()) hold({given.cos, given.sin});  // its arguments
+    if (casts_tables() || casts_angles) hold({given.cos, given.sin});  // its arguments
     hold({output_before});  // `layer_outputs`, until it is bound anew
     output_before = ir::no_id;
     if (index < deep_features_.size()) {

@@ -21,20 +21,19 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V shifted = unary(OpKind::add_scalar, variance, ir::Number{spec_.rms_norm_eps});
   const V scale = unary(OpKind::rsqrt, shifted);
   const V normed = binary(OpKind::mul, h, scale);
-  const V given_weight = weight;
   const V back = spec_.wide_norm_scale ? normed : cast(normed, in);
-  if (model::class_facts(spec_.family).widened_norm_weight) weight = cast(weight, DType::f32);
+  const V factor =
+      model::class_facts(spec_.family).widened_norm_weight ? cast(weight, DType::f32) : weight;
   // `self.weight * hidden_states`: the layout is that of the only full operand; an fp32 weight
   // widens it (under autocast), which a fused kernel does not
-  const V scaled = out(shape(x), dtype(weight) == DType::f32 ? DType::f32 : dtype(back),
+  const V scaled = out(shape(x), dtype(factor) == DType::f32 ? DType::f32 : dtype(back),
                        grad(x) || grad(weight));
   p_.value(scaled).permuted = p_.value(back).permuted;
-  emit(OpKind::mul, {weight, back}, {scaled});
+  emit(OpKind::mul, {factor, back}, {scaled});
   const bool narrowed = spec_.wide_norm_scale || config_.memory.kernels == Kernels::fused;
   const V y = narrowed ? cast(scaled, in) : scaled;
-  Chain chain{OpKind::rms_norm,  {},
-              {x, given_weight}, y,
-              ir::no_id,         ir::RmsNorm{spec_.rms_norm_eps, false}};
+  Chain chain{
+      OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, ir::RmsNorm{spec_.rms_norm_eps, false}};
   for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
   s_.chains.push_back(std::move(chain));
   hold({x, normed, variance});  // the argument, the frame's `hidden_states` and `variance`

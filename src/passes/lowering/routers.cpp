@@ -41,7 +41,7 @@ std::array<ir::ValueId, 3> Lowering::corrected_choice(V scores, V choice) {
   const Shape size{shape(scores)[0], spec_.moe->top_k};
   const V values = out(size, DType::f32, false), experts = out(size, DType::i64, false);
   emit(OpKind::topk, {choice}, {values, experts}, ir::TopK{static_cast<std::int32_t>(size[1])});
-  const V picked = out(size, DType::f32, grad(scores));
+  const V picked = out(size, dtype(scores), grad(scores));
   emit(OpKind::gather, {scores, experts}, {picked});
   return {picked, experts, values};
 }

@@ -454,8 +454,7 @@ bool torchtitan_units(const StepConfig& c) {
 
 /// Its routers' weights are in fp32, whatever the model's dtype is.
 bool routes_in_fp32(const ModelSpec& m) {
-  const model::Router router = model::class_facts(m.family).router;
-  return m.moe && (router == model::Router::fp32 || router == model::Router::corrected);
+  return m.moe && model::in_fp32(model::class_facts(m.family).router);
 }
 
 constexpr Exclusion exclusions_of_fsdp2[] = {
@@ -534,9 +533,7 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      "finds them in fp32 when it runs the block again: PyTorch raises a CheckpointError",
      "use --param-dtype bf16, or --ac none",
      [](const ModelSpec& m, const StepConfig& c) {
-       return m.wide_rotary && c.layout.gathers() && c.memory.ac != AcMode::none &&
-              c.runtime.framework == "hf" && !c.precision.autocast &&
-              c.precision.param_dtype == DType::f32 && c.precision.compute_dtype != DType::f32;
+       return model::angles_are_cast(m, c) && c.memory.ac != AcMode::none;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--shard " + shard_option(c) + " in mixed precision, --ac " + ac_option(c) + " for " +
