@@ -104,6 +104,9 @@ function onScreen(picture, x, y) {
   return [box.left + x * scale, box.top + y * scale];
 }
 
+/// Categories by their names, as data.categories has them.
+const categoriesOf = (names) => names.map((name) => data.categories.indexOf(name));
+
 function swatch(category) {
   return element('span', {class: 'swatch c' + category, 'aria-hidden': 'true'});
 }

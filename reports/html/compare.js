@@ -76,7 +76,7 @@ function comparisonBars(a, b, heads) {
   for (const [head, row] of [[heads[0], a], [heads[1], b]]) {
     let from = 0;
     const most = Math.max(a.peak, b.peak, 1);
-    const parts = stackOrder.filter((c) => row.atPeak[c] > 0).map((c) => {
+    const parts = stackOrder().filter((c) => row.atPeak[c] > 0).map((c) => {
       const part = drawn(
           'rect', {class: 'area c' + c, x: from, width: row.atPeak[c] / most * 100, height: 10},
           drawn('title', {}, `${words(data.categories[c])} ${size(row.atPeak[c])}`));
@@ -95,7 +95,7 @@ function comparisonBars(a, b, heads) {
             },
             parts)));
   }
-  const used = stackOrder.filter((c) => a.atPeak[c] > 0 || b.atPeak[c] > 0);
+  const used = stackOrder().filter((c) => a.atPeak[c] > 0 || b.atPeak[c] > 0);
   return [
     ...rows,
     element(

@@ -1,7 +1,11 @@
 // Memory over a recorded history, stacked by category, of which a part is shown.
 
 // From the bottom: what stays through the steps, then what comes and goes.
-const historyOrder = [0, 3, 12, 1, 4, 2, 11, 5, 6, 7, 8, 9, 10, 13];
+const historyOrder = () => categoriesOf([
+  'parameters', 'gradients', 'held_output', 'reference_parameters', 'optimizer_states',
+  'gathered_parameters', 'communication', 'inputs', 'activations', 'recomputed',
+  'activation_gradients', 'temporaries', 'loss', 'workspace', 'unknown'
+]);
 
 /// The page's curves, undone from their differences: {events, times, reserved, layers, total}.
 function historyOf(timeline) {
@@ -12,7 +16,8 @@ function historyOf(timeline) {
     return out;
   };
   const layers =
-      historyOrder.filter((c) => timeline.categories[c])
+      historyOrder()
+          .filter((c) => timeline.categories[c])
           .map((c) => ({category: c, bytes: summed(timeline.categories[c], timeline.unit)}));
   const n = timeline.events.length;
   const total = new Float64Array(n);

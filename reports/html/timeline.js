@@ -1,13 +1,18 @@
 // Memory over the step of one configuration, stacked by category, with its peak marked.
 
 // From the bottom: what stays through the step, then what comes and goes.
-const stackOrder = [0, 3, 12, 4, 2, 1, 11, 5, 6, 7, 8, 9, 10];
+const stackOrder = () => categoriesOf([
+  'parameters', 'gradients', 'held_output', 'optimizer_states', 'waiting_worker',
+  'gathered_parameters', 'reference_parameters', 'communication', 'inputs', 'activations',
+  'recomputed', 'activation_gradients', 'temporaries', 'loss'
+]);
 
 /// The detail's points as bytes: {ops, phases, layers: [{category, bytes}], total}.
 function timelineOf(detail) {
   const unit = detail.unit;
   const layers = detail.categories ?
-      stackOrder.filter((c) => detail.categories[c])
+      stackOrder()
+          .filter((c) => detail.categories[c])
           .map((c) => ({category: c, bytes: detail.categories[c].map((n) => n * unit)})) :
       [{category: null, bytes: detail.total.map((n) => n * unit)}];
   const total = detail.ops.map((_, i) => layers.reduce((sum, layer) => sum + layer.bytes[i], 0));

@@ -27,6 +27,7 @@
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "check_device.hpp"
+#include "critic.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
 
@@ -373,6 +374,7 @@ class Solver {
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
+  if (misses_critic(config)) return solve(model, beside_critic(model, config), device);
   if (config.layout.pp > 1 && config.layout.pp_rank == Layout::highest_rank) {
     passes::validate(model, config);
     StepConfig one = config;

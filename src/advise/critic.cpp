@@ -48,6 +48,12 @@ std::int64_t left_whole(const model::ModelSpec& model, const StepConfig& config)
          size_of(config.precision.compute_dtype);
 }
 
+bool misses_critic(const StepConfig& config) {
+  const TaskChoice& task = config.task;
+  return task.has_critic() && !task.of_critic && task.critic_parked != Parked::all &&
+         task.waiting == WaitingWorker{};
+}
+
 StepConfig beside_critic(const model::ModelSpec& model, StepConfig config) {
   passes::validate(model, config);
   const profile::Profile critic =

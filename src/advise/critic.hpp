@@ -12,6 +12,8 @@ namespace ac_advisor::advise {
 [[nodiscard]] WaitingWorker waiting_worker(const profile::Profile& plan, Parked parked);
 /// Bytes that FSDP1's root leaves whole where no backward follows; 0 under others.
 [[nodiscard]] std::int64_t left_whole(const model::ModelSpec& model, const StepConfig& config);
+/// Whether it is an actor's, and what its critic keeps on the device is not settled yet.
+[[nodiscard]] bool misses_critic(const StepConfig& config);
 /// The actor's update with its critic beside it.
 [[nodiscard]] StepConfig beside_critic(const model::ModelSpec& model, StepConfig config);
 

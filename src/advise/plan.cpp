@@ -640,7 +640,7 @@ void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   if (requested.layout.pp == 1) {
     profile::Profile result =
-        plan_rank(model, requested.task.has_critic() ? beside_critic(model, requested) : requested,
+        plan_rank(model, misses_critic(requested) ? beside_critic(model, requested) : requested,
                   detail)
             .profile;
     add_task_phases(result, detail);

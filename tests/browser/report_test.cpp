@@ -390,6 +390,14 @@ TEST_CASE("names are text, never markup") {
   }
 }
 
+TEST_CASE("what is live over a step has every category that a plan has") {
+  test::Chromium browser;
+  browser.open(test::written("categories.html", {{{"p.json", test::full_profile()}}, {}, ""}));
+  CHECK(browser.evaluate("data.categories.filter((_, c) => !stackOrder().includes(c))") ==
+        json{"workspace", "unknown"});
+  check_quiet(browser);
+}
+
 TEST_CASE("measured beside predicted is told as that") {
   profile::Profile predicted = test::full_profile(), measured = predicted;
   measured.source = "measured";

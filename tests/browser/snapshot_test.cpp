@@ -42,6 +42,18 @@ TEST_CASE("a snapshot's page tells its peak, its history and what is live there"
         20);
 }
 
+TEST_CASE("a snapshot's history has every category that it may have, also what is unknown") {
+  test::Chromium browser;
+  browser.open(page_of("snapshot_unknown.html", test::analyzed("streams.pickle.gz")));
+  CHECK(shown(browser, "#history-rest .legend").find("unknown") != std::string::npos);
+  CHECK(browser.evaluate("data.categories.filter((_, c) => !historyOrder().includes(c))") ==
+        nlohmann::json{"waiting_worker"});
+  // The curve's highest point is the peak.
+  CHECK(browser.evaluate("Math.abs(Math.max(...historyOf(data.timeline).total) - data.peak) <= "
+                         "data.categories.length * data.timeline.unit") == true);
+  check_quiet(browser);
+}
+
 TEST_CASE("a snapshot's history is zoomed and read by keys alone") {
   test::Chromium browser;
   browser.open(page_of("snapshot_keys.html", test::analyzed("train.pickle.gz")));

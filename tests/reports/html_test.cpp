@@ -128,7 +128,13 @@ TEST_CASE("the timeline by category has the profile's peak, and its parts at the
        {OptionList{{"--batch", "2"}}, OptionList{{"--batch", "2"}, {"--ac", "full"}},
         OptionList{{"--batch", "2"}, {"--ac", "selective"}, {"--world", "4"}, {"--loss", "lc-ce"}},
         OptionList{{"--batch", "2"}, {"--world", "4"}, {"--shard", "ddp"}, {"--kernels", "fused"}},
-        OptionList{{"--batch", "2"}, {"--gpu", "cpu"}, {"--grad-accum", "3"}}}) {
+        OptionList{{"--batch", "2"}, {"--gpu", "cpu"}, {"--grad-accum", "3"}},
+        OptionList{{"--framework", "verl"},  // with what a critic keeps
+                   {"--task", "ppo"},
+                   {"--batch", "2"},
+                   {"--seq", "512"},
+                   {"--prompt", "128"},
+                   {"--world", "4"}}}) {
     const StepConfig config = resolve_options(options);
     const profile::Profile p = advise::plan(model, config);
     const std::vector<advise::CategoryPoint> points = advise::category_timeline(model, config);
